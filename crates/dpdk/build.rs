@@ -1,4 +1,4 @@
-//! With the feature `libdpdk`: compiles the shim. Without: nothing.
+//! Compiles the shim if the feature `libdpdk` is on.
 
 #![forbid(unsafe_code)]
 

@@ -1,22 +1,21 @@
 //! Compiles C over DPDK's inline functions and links with it and with libdpdk, for build scripts.
 //!
-//! The compiler and its flags are what pkg-config says of libdpdk; no crate is needed for a few
-//! files of C.
+//! pkg-config provides the flags for libdpdk; a few C files need no build crate.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
-/// How the C files are compiled, beside what pkg-config says of libdpdk.
+/// Flags for the C files, in addition to those of pkg-config.
 const FLAGS: [&str; 7] =
     ["-std=gnu11", "-O3", "-fPIC", "-Wall", "-Wextra", "-Werror=implicit", "-c"];
 
-/// What the C files call; the drivers are loaded by EAL.
+/// Libraries that the C files call; EAL loads the drivers.
 const LIBRARIES: [&str; 5] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
 
-/// Makes the static library `library` of `sources`, which are in the crate's folder, if the crate
-/// has the feature whose variable is `feature`.
+/// Builds the static library `library` from `sources` in the crate's folder, if the crate has the
+/// feature whose variable is `feature`.
 pub(crate) fn run(feature: &str, library: &str, sources: &[&str], others: &[&str]) -> ExitCode {
     for file in sources.iter().chain(others) {
         println!("cargo::rerun-if-changed={file}");
@@ -37,7 +36,7 @@ pub(crate) fn run(feature: &str, library: &str, sources: &[&str], others: &[&str
 fn build(library: &str, sources: &[&str]) -> Result<(), String> {
     let folder = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo sets no OUT_DIR")?);
     let archive = folder.join(format!("lib{library}.a"));
-    // An earlier build may have put there what is not made any more.
+    // Remove objects that an earlier build added and this one does not.
     match fs::remove_file(&archive) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(format!("{}: {error}", archive.display()));
@@ -69,7 +68,7 @@ fn build(library: &str, sources: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// Tells the crate what its C is compiled with. pkg-config names the processor that DPDK is for.
+/// Tells the crate how its C was compiled. pkg-config names the processor that DPDK was built for.
 fn tell(compiler: &OsStr, flags: &[String]) {
     let version = Command::new(compiler).arg("--version").output();
     let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());

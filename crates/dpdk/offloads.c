@@ -1,5 +1,5 @@
 /*
- * Work that a device does for us: see shim.h and src/offloads.rs.
+ * Offloads of a device: see shim.h and src/offloads.rs.
  */
 #include "shim.h"
 
@@ -31,7 +31,7 @@ int shim_offers(uint16_t port, struct shim_offers *offers)
         return done;
     *offers = (struct shim_offers){
         .rss = functions_of(info.flow_type_rss_offloads),
-        /* Those that tell no size take what rte_eth_rss_conf says. */
+        /* Drivers that report no size take the 40 bytes of rte_eth_rss_conf. */
         .key_bytes = info.hash_key_size != 0 ? info.hash_key_size : 40,
         .has_hash = (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_RSS_HASH) != 0,
         .has_times = (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0,
@@ -69,8 +69,8 @@ int shim_rss_change(uint16_t port, const struct shim_rss *rss)
     return rte_eth_dev_rss_hash_update(port, &conf);
 }
 
-/* Whether the hash is of addresses and ports, as Microsoft defines it. For fragments, for protocols
- * other than TCP and UDP, and inside tunnels, devices hash other fields. */
+/* Whether the hash covers addresses and ports, as Microsoft defines it. For fragments, for
+ * protocols other than TCP and UDP, and inside tunnels, devices hash other fields. */
 static bool is_hashed(const struct rte_mbuf *mbuf)
 {
     uint32_t transport = mbuf->packet_type & RTE_PTYPE_L4_MASK;
@@ -81,7 +81,7 @@ static bool is_hashed(const struct rte_mbuf *mbuf)
 
 /* ---- Times. ---- */
 
-/* Where they are in an mbuf: the same for all devices, once a driver has asked for the place. */
+/* Their offset in an mbuf: the same for all devices, once a driver has registered the field. */
 static int time_offset = -1;
 static uint64_t time_flag;
 
@@ -91,7 +91,7 @@ int shim_times_start(void)
     uint64_t flag;
     if (rte_mbuf_dyn_rx_timestamp_register(&offset, &flag) != 0)
         return -rte_errno;
-    /* Never another value. Pairs with the load in shim_told. */
+    /* The value never changes. Pairs with the load in shim_told. */
     __atomic_store_n(&time_offset, offset, __ATOMIC_RELAXED);
     __atomic_store_n(&time_flag, flag, __ATOMIC_RELEASE);
     return 0;

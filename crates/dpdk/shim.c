@@ -30,7 +30,7 @@
 #include <rte_mempool.h>
 #include <rte_version.h>
 
-/* ---- What DPDK says: kept for an error of ours, never printed. ---- */
+/* ---- DPDK's log: kept for our errors, never printed. ---- */
 
 static struct {
     pthread_mutex_t lock;
@@ -51,7 +51,7 @@ static void keep(const char *text, size_t length)
 static ssize_t write_log(void *cookie, const char *text, size_t length)
 {
     (void)cookie;
-    /* Warnings tell of what was tried next; the cause of a failure is an error. */
+    /* Warnings report the next attempt; the cause of a failure is an error. */
     if (rte_log_cur_msg_loglevel() <= (int)RTE_LOG_ERR)
         keep(text, length);
     return length;
@@ -77,7 +77,7 @@ size_t shim_log_take(char *text, size_t room)
     return length;
 }
 
-/* Some of EAL, and the libraries below some drivers, write to the standard streams themselves. */
+/* Parts of EAL, and the libraries below some drivers, write directly to the standard streams. */
 struct muted {
     int saved[2];
     int file;
@@ -128,7 +128,7 @@ const char *shim_drivers_folder(void)
     return RTE_EAL_PMD_PATH;
 }
 
-/* ---- EAL. The caller is a thread for this: EAL pins it. ---- */
+/* ---- EAL. The caller is a dedicated thread: EAL pins it. ---- */
 
 static bool removed[RTE_MAX_ETHPORTS];
 
@@ -141,7 +141,7 @@ static int on_removal(uint16_t port, enum rte_eth_event_type event, void *argume
 
 int shim_eal_init(int count, char **arguments)
 {
-    /* Threads of EAL inherit this: signals are for the program's own. */
+    /* EAL's threads inherit this mask: only the program's own threads get signals. */
     sigset_t signals;
     sigfillset(&signals);
     sigdelset(&signals, SIGBUS);
@@ -155,7 +155,7 @@ int shim_eal_init(int count, char **arguments)
     int done = rte_eal_init(count, arguments);
     int error = rte_errno;
     unmute(&muted);
-    /* Nothing is shared by files, so the directory for such is not needed. */
+    /* Nothing is shared by files, so their directory is not needed. */
     rmdir(rte_eal_get_runtime_dir());
     if (done < 0)
         return error != 0 ? -error : -EINVAL;
@@ -163,7 +163,7 @@ int shim_eal_init(int count, char **arguments)
     return 0;
 }
 
-/* Interfaces are looked for in the calling thread's network namespace. */
+/* Drivers search for interfaces in the calling thread's network namespace. */
 int shim_enter_network(int descriptor)
 {
     struct stat wanted, own;
@@ -176,7 +176,7 @@ int shim_enter_network(int descriptor)
 
 int shim_thread_enter(void)
 {
-    /* Mempools have caches for threads with a number only. */
+    /* Mempools have caches only for threads with a number. */
     if (rte_lcore_id() != LCORE_ID_ANY)
         return 1;
     return rte_thread_register() == 0 ? 0 : -rte_errno;
@@ -236,7 +236,7 @@ int shim_probe(const char *devargs, struct shim_device *device)
     return rte_eth_dev_get_mtu(device->port, &device->mtu);
 }
 
-/* Sizes of the rings are asked for in `device` and told there. */
+/* Ring sizes are requested in `device` and returned there. */
 int shim_configure(struct shim_device *device, const struct shim_plan *plan)
 {
     struct rte_eth_dev_info info;
@@ -276,13 +276,13 @@ int shim_configure(struct shim_device *device, const struct shim_plan *plan)
         done = rte_eth_dev_adjust_nb_rx_tx_desc(device->port, &device->rx_ring, &device->tx_ring);
     if (done == 0 && plan->mtu != 0) {
         done = rte_eth_dev_set_mtu(device->port, plan->mtu);
-        /* Drivers without this call take what they were configured for. */
+        /* Drivers without this call keep their configuration. */
         if (done == -ENOTSUP)
             done = 0;
         if (done == 0)
             device->mtu = plan->mtu;
     }
-    /* Where that cannot be done, what was counted before is subtracted. */
+    /* If the driver cannot reset them, the caller subtracts the earlier counts. */
     if (done == 0)
         rte_eth_stats_reset(device->port);
     unmute(&muted);
@@ -310,12 +310,12 @@ int shim_start(const struct shim_device *device, const struct shim_plan *plan,
     if (done == 0)
         done = rte_eth_dev_start(device->port);
     if (done == 0)
-        rte_eth_promiscuous_enable(device->port); /* Some have no such mode: they take all. */
+        rte_eth_promiscuous_enable(device->port); /* Some lack this mode: they take all. */
     unmute(&muted);
     return done;
 }
 
-/* Takes out what is still in the queues: some drivers forget it, and its pool is never full. */
+/* Frees packets still in the queues: some drivers leak them, and then the pool is never full. */
 static void empty(uint16_t port, uint16_t queues)
 {
     struct rte_mbuf *mbufs[32];
@@ -336,7 +336,7 @@ static void empty(uint16_t port, uint16_t queues)
 
 struct closing {
     uint16_t port;
-    struct rte_device *device; /* NULL where it is not known */
+    struct rte_device *device; /* NULL if unknown */
     sem_t done;
 };
 
@@ -350,11 +350,11 @@ static void close_device(void *of)
     sem_post(&closing->done);
 }
 
-/* When the peer hangs up, net_memif takes the connection down in DPDK's interrupt thread, without a
+/* When the peer hangs up, net_memif closes the connection in DPDK's interrupt thread, without a
  * lock that close also takes (drivers/net/memif/memif_socket.c of 22.11, memif_disconnect). Two
- * ends that close together free it twice. An alarm runs in that very thread, so there the two come
- * after each other. Other drivers stay here: they look for their interface in the network of the
- * thread that closes them, and that is this one's. */
+ * ends that close at the same time free it twice. An alarm runs in that same thread, so the two are
+ * serialised. Other drivers are closed here: they search for their interface in the network
+ * namespace of the closing thread, and this thread has entered it. */
 static bool is_closed_by_interrupts(const struct rte_eth_dev_info *info)
 {
     return info->driver_name != NULL && strcmp(info->driver_name, "net_memif") == 0;
@@ -367,7 +367,7 @@ void shim_close(uint16_t port, uint16_t queues)
     struct closing closing = {.port = port, .device = is_known ? info.device : NULL};
     sem_init(&closing.done, 0, 0);
     struct muted muted;
-    mute_from(&muted, 1); /* Lines of a report may go to standard output at this moment. */
+    mute_from(&muted, 1); /* Standard output may be in use for a report now. */
     if (queues > 0)
         empty(port, queues);
     bool is_due = is_known && is_closed_by_interrupts(&info)
@@ -375,7 +375,7 @@ void shim_close(uint16_t port, uint16_t queues)
     if (!is_due)
         close_device(&closing);
     while (sem_wait(&closing.done) != 0) {
-        /* A signal came in between. */
+        /* Interrupted by a signal. */
     }
     unmute(&muted);
     sem_destroy(&closing.done);
@@ -392,7 +392,7 @@ static void by_queue(uint16_t port, const struct rte_eth_stats *stats, struct sh
     }
 }
 
-#else /* These counts are among the extended ones only. */
+#else /* These counts are only among the extended ones. */
 
 static uint64_t extended(uint16_t port, const char *of, size_t queue)
 {
@@ -446,7 +446,7 @@ uint64_t shim_sent_by(uint16_t port, uint16_t queue)
     return is_counted ? counts.q_opackets[queue] : UINT64_MAX;
 }
 
-/* "name=value" of each that is not 0, a space between; what does not fit is left out. */
+/* "name=value" of each nonzero counter, separated by spaces; those that do not fit are left out. */
 size_t shim_xstats(uint16_t port, char *text, size_t room)
 {
     struct rte_eth_xstat values[256];
@@ -496,10 +496,10 @@ void shim_reclaim(uint16_t port, uint16_t queue)
 
 /* ---- Pools. ---- */
 
-/* Bytes that an mbuf has to be longer to be a line longer than a page.
+/* Extra bytes that make an mbuf one cache line longer than a page.
  *
  * In small pages no mbuf crosses a page if it fits, so each begins a page. All their headers then
- * share the same few sets of the first cache, which has room for 8 of a burst. What is larger than
+ * share the same few sets of the first cache, which has room for 8 of a burst. An mbuf larger than
  * a page may cross it, and each mbuf begins a line further than the one before. It takes no more
  * memory: a page each either way. */
 static uint16_t stagger(uint16_t room)
@@ -592,17 +592,17 @@ void shim_look(struct rte_mbuf *const *mbufs, uint32_t count, struct shim_packet
     *batch = (struct shim_batch){lowest, highest, marks};
 }
 
-/* What makes an mbuf one that cannot be described by a desc alone, or not go back as it is. */
+/* Flags of mbufs that a desc alone cannot describe, or that cannot be freed unchanged. */
 #define NOT_PLAIN                                                                                  \
     (RTE_MBUF_F_RX_L4_CKSUM_BAD | RTE_MBUF_F_RX_IP_CKSUM_BAD | RTE_MBUF_F_RX_LRO |                 \
      RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL)
 
-/* One pass, and no branch on a packet: what is odd of any is or-ed together. All that is read is
- * in an mbuf's first cache line, which the driver has just written. */
+/* One pass without a branch per packet: irregularities of all packets are or-ed together. It reads
+ * only an mbuf's first cache line, which the driver has just written. */
 bool shim_describe(struct rte_mbuf *const *mbufs, uint32_t count, const struct shim_home *home,
                    uint32_t interface, struct shim_desc *descs)
 {
-    /* Offset in the low half; above it interface and, 13 bits further, length: crates/log, desc. */
+    /* Offset in the low half; above it interface and, 13 bits higher, length: crates/log, desc. */
     const uint64_t constant = ((uint64_t)interface << 32) - home->start;
     uint64_t odd = 0, flags = 0;
     uint32_t lengths = 0;
@@ -631,13 +631,13 @@ void shim_free(struct rte_mbuf **mbufs, uint32_t count)
     rte_pktmbuf_free_bulk(mbufs, count);
 }
 
-/* As rte_mbuf_raw_free wants them, all at once: one reference, one segment, nothing attached. */
+/* Frees mbufs in bulk that rte_mbuf_raw_free accepts: one reference, one segment, no attachment. */
 void shim_free_plain(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t count)
 {
     rte_mempool_put_bulk(pool, (void **)mbufs, count);
 }
 
-/* Four sums, so that none waits for the load of the one before. */
+/* Four sums, so that no addition waits for the previous load. */
 static uint64_t bytes_of(struct rte_mbuf *const *mbufs, uint32_t count)
 {
     uint64_t a = 0, b = 0, c = 0, d = 0;
@@ -656,7 +656,7 @@ static uint64_t bytes_of(struct rte_mbuf *const *mbufs, uint32_t count)
 uint16_t shim_forward(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count,
                       uint64_t *bytes)
 {
-    /* Those that are sent may be gone at once. */
+    /* Sent mbufs may be freed immediately. */
     uint64_t all = bytes_of(mbufs, count);
     uint16_t sent = rte_eth_tx_burst(port, queue, mbufs, count);
     *bytes = sent >= count ? all : all - bytes_of(mbufs + sent, count - sent);
@@ -684,8 +684,8 @@ bool shim_allocate(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t c
     return rte_pktmbuf_alloc_bulk(pool, mbufs, count) == 0;
 }
 
-/* Copies a packet into a fresh mbuf, and into more of them behind it where one is too small.
- * False: there are no more. What was chained goes with the mbuf. */
+/* Copies a packet into a fresh mbuf, and into more of them chained to it if one is too small.
+ * Returns false if there are no more; freeing the mbuf then also frees the chained ones. */
 bool shim_write(struct rte_mempool *pool, struct rte_mbuf *mbuf, const uint8_t *bytes,
                 uint32_t length)
 {

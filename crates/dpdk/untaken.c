@@ -1,11 +1,11 @@
 /*
- * What lies in a queue to send by and was not taken by the other end yet.
+ * Packets in a send queue that the other end has not taken yet.
  *
- * Drivers over shared memory count a packet as sent when it is in the ring. What is there when the
- * device is closed never arrives. No call of DPDK 22.11 reports how much that is:
+ * Drivers over shared memory count a packet as sent when it is in the ring. Packets still there
+ * when the device is closed never arrive. No call of DPDK 22.11 reports how many that are:
  * rte_eth_tx_descriptor_status does not work for these drivers. Mbufs do not show it either: most
- * drivers give back what they have sent only when they send again. So we look at the rings
- * themselves, which these drivers make of EAL's named memory. */
+ * drivers free sent mbufs only when they send again. So we inspect the rings themselves, which
+ * these drivers allocate from EAL's named memory. */
 #include "shim.h"
 
 #include <stdio.h>
@@ -37,9 +37,9 @@ static uint16_t index_at(const struct rte_memzone *zone, size_t offset)
 
 /* A split ring: n descriptors of 16 bytes; flags and index of the driver, and 2 bytes for each
  * descriptor; from the next multiple of 4,096 on flags and index of the device, and 8 bytes each.
- * How large it is, only its memory says; that it is one, the index of what was sent: a packed ring
- * is not known here. Source: virtio 1.1, 2.6; vring_size, drivers/net/virtio/virtio_ring.h;
- * virtio_init_queue, drivers/net/virtio/virtio_ethdev.c. */
+ * Its size follows only from the size of its memory. That it is a split ring follows from the index
+ * of sent packets: packed rings are not supported here. Source: virtio 1.1, 2.6; vring_size,
+ * drivers/net/virtio/virtio_ring.h; virtio_init_queue, drivers/net/virtio/virtio_ethdev.c. */
 static uint32_t in_split_ring(uint16_t port, uint16_t queue, uint16_t sent)
 {
     char name[RTE_MEMZONE_NAMESIZE];
@@ -64,7 +64,7 @@ uint32_t shim_untaken(uint16_t port, uint16_t queue)
         return 0;
     if (strcmp(info.driver_name, "net_ring") == 0)
         return in_ring(port, queue);
-    /* The card, and the same without one. */
+    /* net_virtio is a card, net_virtio_user the same without one. */
     if (strncmp(info.driver_name, "net_virtio", strlen("net_virtio")) != 0)
         return 0;
     uint64_t sent = shim_sent_by(port, queue);

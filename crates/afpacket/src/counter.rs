@@ -1,9 +1,10 @@
-//! A socket that counts and keeps nothing.
+//! A socket that only counts packets.
 //!
-//! What a filter rejects the kernel counts nowhere. A second socket on the same interface, whose
-//! filter accepts just those packets, has them in its own counters. Nobody reads it: a packet or
-//! two fill its buffer, the smallest there is. After that each packet costs the kernel the filter
-//! and one addition. `PACKET_STATISTICS` says of such a socket how many it was offered, those that
+//! The kernel does not count packets that a filter rejects. A second socket on the same interface,
+//! whose filter accepts just those packets, has them in its own counters. Nobody reads it: one or
+//! two packets fill its buffer, which is as small as possible. After that each packet costs the
+//! kernel the filter and one addition. `PACKET_STATISTICS` reports how many packets such a socket
+//! was offered, including those without room (`packet_getsockopt`, net/packet/af_packet.c).
 //! found no room included (`packet_getsockopt`, net/packet/af_packet.c).
 
 use std::cell::Cell;
@@ -14,15 +15,16 @@ use burstline_sys::filter::Instruction;
 use super::Direction;
 use super::socket::Socket;
 
-/// Counts the packets that a program accepts, from its opening to `stop`.
+/// Counts the packets that a program accepts, from opening to `stop`.
 pub(super) struct Counter {
     socket: Socket,
-    /// The kernel's counter starts anew at each reading.
+    /// Sum of all readings: each reading resets the kernel's counter.
     packets: Cell<u64>,
 }
 
 impl Counter {
-    /// Counts on an interface from now on. `program` is as for `direction` already.
+    /// Counts on an interface from now on. `program` already includes the instructions for
+    /// `direction`.
     pub(super) fn open(
         interface_index: u32,
         direction: Direction,
@@ -38,17 +40,17 @@ impl Counter {
         Ok(Self { socket, packets: Cell::new(0) })
     }
 
-    /// The packets so far. To be asked before the kernel's counter of 32 bits has come round.
-    /// Cost: one system call.
+    /// Returns the packets so far. Call it before the kernel's 32-bit counter wraps. Cost: one
+    /// system call.
     pub(super) fn packets(&self) -> u64 {
-        // A reading that fails changes nothing: the kernel keeps its counter.
+        // A failed reading changes nothing: the kernel keeps its counter.
         if let Ok(since) = self.socket.statistics() {
             self.packets.set(self.packets.get() + u64::from(since.tp_packets));
         }
         self.packets.get()
     }
 
-    /// Counts no more.
+    /// Stops counting.
     pub(super) fn stop(&self) -> io::Result<()> {
         self.socket.attach_filter(&[Instruction::keep(0)])
     }

@@ -1,4 +1,4 @@
-//! Why a packet socket could not be opened, in one line each, with what would mend it.
+//! Errors of opening a packet socket, in one line each, with the remedy.
 
 use std::io;
 
@@ -12,7 +12,7 @@ pub enum AfPacketError {
     /// The interface was not found.
     #[error(transparent)]
     Interface(#[from] InterfaceError),
-    /// The process may not have packet sockets.
+    /// The process may not open packet sockets.
     #[error(
         "packet sockets need CAP_NET_RAW: sudo setcap cap_net_raw+ep {program}, \
          or run it in a user namespace: unshare -Urn"
@@ -21,7 +21,7 @@ pub enum AfPacketError {
         /// The path of this program.
         program: String,
     },
-    /// The ring asked for makes no sense.
+    /// The requested ring is invalid.
     #[error(
         "a ring of {blocks} blocks of {block_bytes} bytes: a block is a power of two from 4 KiB to \
          1 GiB, there are 2 to 65536 of them, and all together are below 4 GiB"
@@ -29,13 +29,13 @@ pub enum AfPacketError {
     BadRing {
         /// Bytes of a block.
         block_bytes: usize,
-        /// Blocks asked for.
+        /// The requested blocks.
         blocks: usize,
     },
-    /// The tx ring asked for makes no sense.
+    /// The requested tx ring is invalid.
     #[error("a ring of {slots} slots: their number is a power of two from 64 to 65536")]
     BadTxRing {
-        /// Slots asked for.
+        /// The requested slots.
         slots: usize,
     },
     /// The kernel has no memory for the ring.
@@ -43,18 +43,18 @@ pub enum AfPacketError {
     NoMemory {
         /// The interface.
         interface: String,
-        /// Bytes asked for.
+        /// The requested bytes.
         bytes: usize,
     },
     /// The filter is too long.
     #[error("a filter of {instructions} instructions; the kernel takes 1 to {most}")]
     BadFilter {
-        /// Instructions there are.
+        /// Instructions of the filter.
         instructions: usize,
-        /// The most there may be.
+        /// The maximum.
         most: usize,
     },
-    /// The descriptor that was left open is not what is needed.
+    /// The inherited descriptor is not a suitable packet socket.
     #[error(
         "descriptor {number}: {source}; it has to be socket(AF_PACKET, SOCK_RAW, 0), bound to \
          nothing and kept open across exec"
@@ -72,7 +72,7 @@ pub enum AfPacketError {
         interface: String,
         /// The call, and what it was for.
         call: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -87,7 +87,7 @@ impl AfPacketError {
         }
     }
 
-    /// Wraps the error of `call`, which asked for a ring of `bytes` bytes.
+    /// Wraps the error of `call`, which requested a ring of `bytes` bytes.
     pub(super) fn no_ring(
         interface: &str,
         call: &'static str,

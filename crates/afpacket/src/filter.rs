@@ -1,4 +1,4 @@
-//! Classic BPF programs for the kernel: what a direction adds to a filter, and what rejects all.
+//! Classic BPF programs for the kernel: the part for a direction, and a program that rejects all.
 //!
 //! Jumps are relative and go forward only, so a program can be put in front of another one.
 //!
@@ -13,10 +13,10 @@ const LOAD_WORD: u16 = 0x20;
 const LOAD_IMMEDIATE: u16 = 0x00;
 const JUMP_EQUAL: u16 = 0x15;
 
-/// Where the packet's type lies, as a load sees it: `SKF_AD_OFF + SKF_AD_PKTTYPE`.
+/// Offset of the packet's type, for a load: `SKF_AD_OFF + SKF_AD_PKTTYPE`.
 const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
 
-/// `filter` for packets of `direction` only. Empty when there is nothing to filter.
+/// Returns `filter` restricted to packets of `direction`. Empty if there is nothing to filter.
 ///
 /// Arriving packets need no instruction: the socket itself ignores outgoing ones.
 pub(super) fn for_direction(filter: &[Instruction], direction: Direction) -> Vec<Instruction> {
@@ -27,7 +27,7 @@ pub(super) fn for_direction(filter: &[Instruction], direction: Direction) -> Vec
         Instruction::new(LOAD_WORD, 0, 0, PACKET_TYPE),
         Instruction::new(JUMP_EQUAL, 1, 0, u32::from(libc::PACKET_OUTGOING)),
         Instruction::keep(0),
-        // The filter expects the accumulator as a program begins with it.
+        // The filter expects the accumulator in its initial state.
         Instruction::new(LOAD_IMMEDIATE, 0, 0, 0),
     ];
     match filter {

@@ -1,33 +1,33 @@
-//! What a ring is opened with.
+//! Options of a ring.
 
 use burstline_sys::filter::Instruction;
 
-/// Which packets to take, by where they come from.
+/// The direction of the packets to take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// Those that arrive from the wire.
+    /// Packets that arrive from the wire.
     In,
-    /// Those that this host sends.
+    /// Packets that this host sends.
     Out,
-    /// All.
+    /// All packets.
     #[default]
     Both,
 }
 
-/// Whose clock stamps packets.
+/// The source of timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timestamps {
-    /// The kernel, when the packet comes from the driver.
+    /// The kernel, when it gets the packet from the driver.
     #[default]
     Kernel,
-    /// The network card, where it is set up to: `hwstamp_ctl -i IFACE -r 1`. Packets that it did
+    /// The network card, if it is configured to: `hwstamp_ctl -i IFACE -r 1`. Packets that it did
     /// not stamp get the kernel's time, and lack [`PacketMarks::has_hardware_time`].
     ///
     /// [`PacketMarks::has_hardware_time`]: super::PacketMarks::has_hardware_time
     Hardware,
 }
 
-/// How packets are shared out among the sockets of a group.
+/// How packets are distributed among the sockets of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FanoutMode {
     /// By flow hash: a flow stays with one socket.
@@ -38,47 +38,48 @@ pub enum FanoutMode {
     Core,
     /// By the device's receive queue.
     Queue,
-    /// By what a cBPF program returns, modulo the number of sockets. It sees arriving packets
-    /// from behind their Ethernet header on.
+    /// By the result of a cBPF program, modulo the number of sockets. The program sees arriving
+    /// packets without their Ethernet header.
     Program(Vec<Instruction>),
 }
 
 /// A group of sockets that share the packets of one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fanout {
-    /// How they share.
+    /// How the packets are distributed.
     pub mode: FanoutMode,
     /// The group's number in its network namespace: sockets with the same number share the packets.
     pub group: u16,
 }
 
-/// What a ring is opened with.
+/// Options of a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingOptions {
-    /// Bytes of a block, a power of two. A packet longer than a block is cut, and says so.
+    /// Bytes of a block, a power of two. A packet longer than a block is truncated, and marked as
+    /// such.
     pub block_bytes: usize,
     /// Number of blocks, at least 2: one to fill, one to read.
     pub blocks: usize,
-    /// A block with packets in it is handed over after this time at the latest, in ms.
+    /// Timeout in ms after which a block with packets is retired even if it is not full.
     pub retire_timeout_ms: u32,
-    /// Whether to ask the device for packets that are addressed to others.
+    /// Whether to enable promiscuous mode on the device.
     pub is_promiscuous: bool,
-    /// Which packets to take, by direction.
+    /// The direction of the packets to take.
     pub direction: Direction,
-    /// Whose clock.
+    /// The source of timestamps.
     pub timestamps: Timestamps,
-    /// The descriptor of a packet socket that the parent process left open, to use in place of a
-    /// new one: `socket(AF_PACKET, SOCK_RAW, 0)`. Opening it needs `CAP_NET_RAW`; nothing else here
+    /// The descriptor of a packet socket that the parent process left open, used in place of a new
+    /// one: `socket(AF_PACKET, SOCK_RAW, 0)`. Opening it needs `CAP_NET_RAW`; nothing else here
     /// does.
     pub inherited: Option<i32>,
     /// A group to share packets with.
     pub fanout: Option<Fanout>,
-    /// A cBPF program. The socket neither takes nor counts packets for which it returns 0.
-    /// Others are cut to as many bytes as it returns. Empty: all packets, whole.
+    /// A cBPF program. The socket neither takes nor counts packets for which it returns 0. Others
+    /// are truncated to as many bytes as it returns. Empty for all packets, whole.
     pub filter: Vec<Instruction>,
-    /// A cBPF program that accepts what `filter` rejects: a second socket counts those packets,
-    /// see [`Ring::rejected`](super::Ring::rejected). Empty: they are not counted. A second socket
-    /// gets no share of a fanout group, but sees all packets.
+    /// A cBPF program that accepts exactly the packets that `filter` rejects: a second socket
+    /// counts those, see [`Ring::rejected`](super::Ring::rejected). Empty for no counting. In a
+    /// fanout group the second socket still sees all packets, not a share.
     pub complement: Vec<Instruction>,
 }
 

@@ -1,9 +1,9 @@
-//! One packet of a block, read with suspicion and made whole.
+//! One packet of a block: its header is checked, and its VLAN tag is put back.
 //!
 //! ```text
 //! at                     48        68            mac
-//! | struct tpacket3_hdr | address | gap | 4 room | bytes ...            what the kernel leaves
-//! | struct tpacket3_hdr | address | gap | MACs, tag, rest ...           when it took out a tag
+//! | struct tpacket3_hdr | address | gap | 4 room | bytes ...            as the kernel leaves it
+//! | struct tpacket3_hdr | address | gap | MACs, tag, rest ...           with its tag put back
 //! ```
 
 use std::fmt;
@@ -11,32 +11,32 @@ use std::mem::offset_of;
 
 use libc::{sockaddr_ll, tpacket_hdr_variant1, tpacket3_hdr};
 
-/// Room that the kernel is asked to leave in front of each packet, in bytes.
+/// Room that we request in front of each packet, in bytes.
 pub(super) const TAG_BYTES: usize = 4;
 
-/// Two MAC addresses: a tag stands behind them.
+/// Two MAC addresses, which precede a tag.
 const ADDRESSES_BYTES: usize = 12;
 
-/// The tag protocol of a device that does not say which. Source: IEEE 802.1Q, section 9.6.
+/// The tag protocol if the device does not report it. Source: IEEE 802.1Q, section 9.6.
 const TPID_DEFAULT: u16 = 0x8100;
 
-/// A packet is a TCP segment longer than the wire's. Since Linux 6.4.
-/// Source: TP_STATUS_GSO_TCP, uapi/linux/if_packet.h.
+/// A packet is a merged TCP segment, longer than on the wire. Since Linux 6.4. Source:
+/// TP_STATUS_GSO_TCP, uapi/linux/if_packet.h.
 const STATUS_GSO_TCP: u32 = 1 << 8;
 
-/// A bit that the kernel does not use, for what the address says.
+/// A bit that the kernel does not use; we set it for outgoing packets.
 const STATUS_OUTGOING: u32 = 1 << 16;
 
-/// Where the address is, from the packet's header on.
+/// Offset of the address from the packet's header.
 const ADDRESS_AT: usize = size_of::<tpacket3_hdr>();
 
-/// What lies in front of every packet: header and address.
+/// Bytes in front of every packet: header and address.
 const HEADER_BYTES: usize = libc::TPACKET3_HDRLEN;
 
 const _: () = assert!(size_of::<tpacket3_hdr>() == 48 && size_of::<sockaddr_ll>() == 20);
 const _: () = assert!(HEADER_BYTES == ADDRESS_AT + size_of::<sockaddr_ll>());
 
-/// What the kernel says of a packet.
+/// The kernel's marks on a packet.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct PacketMarks(u32);
 
@@ -47,19 +47,19 @@ impl PacketMarks {
         self.0 & STATUS_OUTGOING != 0
     }
 
-    /// The transport checksum was left to a device: it is not valid yet.
+    /// The transport checksum is left to a device: it is not valid yet.
     #[inline]
     pub fn has_partial_checksum(self) -> bool {
         self.0 & libc::TP_STATUS_CSUMNOTREADY != 0
     }
 
-    /// It is several TCP segments of the wire in one. Kernels before 6.4 do not tell.
+    /// It is several TCP segments of the wire merged into one. Kernels before 6.4 do not report it.
     #[inline]
     pub fn is_merged_tcp(self) -> bool {
         self.0 & STATUS_GSO_TCP != 0
     }
 
-    /// The kernel had taken its outermost VLAN tag off: a filter in the kernel did not see it.
+    /// The kernel had stripped its outermost VLAN tag: a filter in the kernel did not see it.
     #[inline]
     pub fn had_stripped_tag(self) -> bool {
         self.0 & libc::TP_STATUS_VLAN_VALID != 0
@@ -78,27 +78,28 @@ impl fmt::Debug for PacketMarks {
     }
 }
 
-/// Where one packet is in its block, and what is known of it.
+/// The location of a packet in its block, and its properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingPacket {
-    /// Where its first byte is, from the block's start.
+    /// Offset of its first byte from the block's start.
     pub offset: u32,
-    /// How many of its bytes are there.
+    /// Its captured bytes.
     pub length: u32,
     /// Its length on the wire, without FCS.
     pub original_length: u32,
-    /// When it arrived, in ns since 1970.
+    /// Arrival time, in ns since 1970.
     pub time_ns: u64,
-    /// Packets that the ring had no room for just before it.
+    /// Packets dropped by the full ring just before this one.
     pub drops_before: u64,
-    /// What else the kernel says.
+    /// Other marks of the kernel.
     pub marks: PacketMarks,
 }
 
-/// Reads the packet whose header is at `at`, and puts its tag back. Returns it and where the next
-/// header is; 0 after the block's last packet. `None` if the header does not hold together.
+/// Reads the packet whose header is at `at`, and puts its tag back. Returns the packet and the
+/// offset of the next header, which is 0 after the block's last packet. `None` if the header is
+/// inconsistent.
 ///
-/// To be called once a packet, since a tag is put in each time.
+/// Call it once per packet, since it inserts the tag each time.
 #[inline]
 pub(super) fn take(block: &mut [u8], at: usize) -> Option<(RingPacket, usize)> {
     let header: &[u8; HEADER_BYTES] = block.get(at..)?.first_chunk()?;
@@ -137,7 +138,7 @@ pub(super) fn take(block: &mut [u8], at: usize) -> Option<(RingPacket, usize)> {
     Some((packet, if next == 0 { 0 } else { at + next }))
 }
 
-/// The tag that the kernel took out, as it is on the wire.
+/// Returns the stripped tag, in wire format.
 fn tag(header: &[u8; HEADER_BYTES], status: u32) -> [u8; TAG_BYTES] {
     let variant = offset_of!(tpacket3_hdr, hv1);
     let control = word(header, variant + offset_of!(tpacket_hdr_variant1, tp_vlan_tci)) as u16;

@@ -1,7 +1,7 @@
-//! Receiving without a ring, as plain programs do: one system call takes some packets, and the
+//! Receives without a ring, like simple programs: one system call takes some packets, and the
 //! kernel copies each of them twice.
 //!
-//! It is not how this program receives; it is what that is compared with.
+//! Burstline does not receive this way; it is a baseline for comparison.
 
 use std::io;
 use std::mem::zeroed;
@@ -14,10 +14,10 @@ use libc::{c_int, c_uint, iovec, mmsghdr};
 use super::AfPacketError;
 use super::socket::Socket;
 
-/// The most packets of one call.
+/// The maximum number of packets per call.
 pub const MESSAGES: usize = 64;
 
-/// Bytes that a packet has room for.
+/// Buffer size of a packet, in bytes.
 const ROOM: usize = 2048;
 
 /// `ETH_P_ALL`. Source: include/uapi/linux/if_ether.h.
@@ -30,8 +30,8 @@ pub struct PlainReceiver {
 }
 
 impl PlainReceiver {
-    /// Opens an interface of the calling thread's network namespace, with `bytes` of the kernel's
-    /// memory for waiting packets. A packet of 60 bytes takes about 800 of them.
+    /// Opens an interface of the calling thread's network namespace, with a kernel buffer of
+    /// `bytes` for waiting packets. A packet of 60 bytes takes about 800 of them.
     ///
     /// # Errors
     /// As [`Ring::open`](super::Ring::open).
@@ -44,11 +44,11 @@ impl PlainReceiver {
         Ok(Self { socket, buffers: vec![[0; ROOM]; MESSAGES].into_boxed_slice() })
     }
 
-    /// Takes what is there, at most [`MESSAGES`] packets, and shows each to `each`. Returns how
-    /// many: 0 if there is none. Cost: one system call.
+    /// Receives the waiting packets, at most [`MESSAGES`], and passes each to `each`. Returns their
+    /// number, 0 if there are none. Cost: one system call.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn receive(&mut self, mut each: impl FnMut(&[u8])) -> io::Result<usize> {
         // SAFETY: structs of integers and pointers may be all zeros.
         let (mut parts, mut messages): ([iovec; MESSAGES], [mmsghdr; MESSAGES]) =
@@ -62,7 +62,7 @@ impl PlainReceiver {
         let (fd, first) = (self.socket.as_fd().as_raw_fd(), messages.as_mut_ptr());
         let (count, wait, flags) = (MESSAGES as c_uint, ptr::null_mut(), libc::MSG_DONTWAIT as _);
         // SAFETY: `count` messages are filled in, each with one part that points to a live buffer
-        // of the length given; all of them outlive the call.
+        // of the given length; all of them outlive the call.
         let received = unsafe { libc::recvmmsg(fd, first, count, flags, wait) };
         let Ok(received) = usize::try_from(received) else {
             let error = io::Error::last_os_error();
@@ -77,10 +77,10 @@ impl PlainReceiver {
         Ok(received)
     }
 
-    /// Packets that came, and those of them for which there was no room, since the last question.
+    /// Returns arrived packets and, of them, dropped ones, since the last call.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn statistics(&self) -> io::Result<(u64, u64)> {
         let counts = self.socket.statistics()?;
         Ok((u64::from(counts.tp_packets), u64::from(counts.tp_drops)))

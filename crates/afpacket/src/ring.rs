@@ -1,4 +1,4 @@
-//! The ring: opened, followed block by block, and asked what it has lost.
+//! The receive ring: it is opened, followed block by block, and queried for losses.
 
 use std::cell::Cell;
 use std::io;
@@ -15,7 +15,7 @@ use super::packet::{self, RingPacket, TAG_BYTES};
 use super::socket::Socket;
 use super::{AfPacketError, Direction, Fanout, FanoutMode, RingOptions, Timestamps, filter};
 
-/// The kernel wants a frame size, and uses it for nothing in TPACKET_V3.
+/// The kernel requires a frame size, and does not use it in TPACKET_V3.
 const FRAME_BYTES: usize = 2048;
 
 const BLOCK_BYTES_MIN: usize = 4 << 10;
@@ -26,21 +26,21 @@ const _: () = assert!(size_of::<libc::tpacket_req3>() == 28);
 const _: () = assert!(size_of::<libc::tpacket_stats_v3>() == 12);
 const _: () = assert!(size_of::<libc::packet_mreq>() == 16);
 
-/// What the kernel has counted for a ring since it was opened.
+/// The kernel's counters of a ring since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingStatistics {
     /// Packets that passed the filter, `drops` included.
     pub packets: u64,
     /// Packets that no block had room for.
     pub drops: u64,
-    /// Times that the kernel came round to a block that was not free.
+    /// Times that the kernel came around to a block that was not free.
     pub freezes: u64,
 }
 
 impl RingStatistics {
-    /// Adds what the kernel has counted since the reading before, in 32 bits each. Where nobody has
-    /// looked for very long, its `tp_packets` may have wrapped below its `tp_drops`. It is the sum
-    /// of what was kept and dropped, so what was kept is right modulo 2^32.
+    /// Adds the kernel's counters since the previous reading, of 32 bits each. After a very long
+    /// pause its `tp_packets` may have wrapped below its `tp_drops`. `tp_packets` is the sum of
+    /// kept and dropped packets, so the difference is right modulo 2^32.
     pub(super) fn add(&mut self, since: &libc::tpacket_stats_v3) {
         let kept = since.tp_packets.wrapping_sub(since.tp_drops);
         self.packets += u64::from(kept) + u64::from(since.tp_drops);
@@ -49,10 +49,10 @@ impl RingStatistics {
     }
 }
 
-/// A block that is ours: its packets are taken one by one.
+/// A block that we hold: its packets are taken one by one.
 #[derive(Clone, Copy)]
 struct Held {
-    /// Where the next packet's header is.
+    /// Offset of the next packet's header.
     at: usize,
     /// Packets not taken yet.
     left: u32,
@@ -61,29 +61,29 @@ struct Held {
 /// A packet socket with a ring of blocks.
 pub struct Ring {
     socket: Socket,
-    /// Counts what the filter rejects.
+    /// Counts packets that the filter rejects.
     counter: Option<Counter>,
     memory: RingMemory,
     interface: Interface,
-    /// The block that is held, or that will be retired next.
+    /// The block that is held, or that the kernel will retire next.
     next: usize,
     held: Option<Held>,
-    /// What was lost between the last use of each block and its next one.
+    /// Drops between the last use of each block and its next one.
     gaps: Vec<u64>,
-    /// Drops that are in no packet's `drops_before` yet, and belong before the next one.
+    /// Drops that are not yet in a packet's `drops_before`, and belong before the next packet.
     gap: u64,
-    /// Drops that are in `gaps`, `gap` or some packet.
+    /// Drops already counted in `gaps`, `gap` or some packet.
     placed_drops: u64,
-    /// The kernel's counters start anew at each reading.
+    /// Sums of all readings: each reading resets the kernel's counters.
     statistics: Cell<RingStatistics>,
 }
 
 impl Ring {
-    /// Opens a ring on an interface of the calling thread's network namespace. Packets are taken
-    /// from then on.
+    /// Opens a ring on an interface of the calling thread's network namespace. The ring takes
+    /// packets from then on.
     ///
     /// # Errors
-    /// [`AfPacketError`], each variant as it says. An interface that is down is no error.
+    /// See [`AfPacketError`]. An interface that is down is not an error.
     pub fn open(interface: &str, options: &RingOptions) -> Result<Self, AfPacketError> {
         check_shape(options)?;
         let program = checked_program(&options.filter, options.direction)?;
@@ -116,16 +116,16 @@ impl Ring {
         })
     }
 
-    /// The interface as it was when the ring was opened.
+    /// The interface as it was at opening.
     pub fn interface(&self) -> &Interface {
         &self.interface
     }
 
-    /// The block to take packets from: the same one until all have been taken, then the next one
-    /// that the kernel has retired, if any. The one before is given back.
+    /// Returns the block to take packets from: the same one until all its packets have been taken,
+    /// then the next one that the kernel has retired, if any. The previous block is given back.
     ///
-    /// Cost: two atomic operations. Giving a block back adds a system call, which finds drops while
-    /// it is still known where they belong.
+    /// Cost: two atomic operations. Giving a block back adds a system call, which reads the drops
+    /// while their position is still known.
     #[inline]
     pub fn next_block(&mut self) -> Option<Block<'_>> {
         if self.held.is_none_or(|held| held.left == 0) {
@@ -140,50 +140,50 @@ impl Ring {
         self.held.map_or(0, |held| held.left)
     }
 
-    /// The bytes of the block that is held; none if there is none.
+    /// Returns the bytes of the held block; empty if none is held.
     #[inline]
     pub fn held_bytes(&self) -> &[u8] {
         match self.held {
-            // SAFETY: a held block was seen to be ours by `advance`, and is until `release`.
+            // SAFETY: `advance` saw that a held block is ours, and it stays ours until `release`.
             Some(_) => unsafe { self.memory.bytes(self.next) },
             None => &[],
         }
     }
 
-    /// Packets that are in the ring and have not been taken: an own count, for ledgers. It is
-    /// exact when no packet arrives meanwhile; packets that do are in it or not.
+    /// Packets in the ring that are not taken yet: our own count, for ledgers. It is exact if no
+    /// packet arrives meanwhile; such packets may or may not be included.
     ///
-    /// Cost: a cache line a block.
+    /// Cost: a cache line per block.
     pub fn in_ring(&self) -> u64 {
         let count = |index| u64::from(self.memory.count(index).load(Relaxed));
         let others = (0..self.memory.blocks())
             .filter(|&index| self.held.is_none() || index != self.next)
-            // A block that is not in use counts 0: `release` sees to that. The kernel counts up
-            // the open block in place. Relaxed: the number says nothing about the bytes.
+            // An unused block counts 0: `release` ensures that. The kernel increments the count of
+            // the open block in place. Relaxed: the count does not order the bytes.
             .map(count)
             .sum::<u64>();
         others + u64::from(self.held_left())
     }
 
-    /// Blocks that wait to be taken, the one that is held included: when all do, packets are lost.
-    /// Cost: a load for each.
+    /// Blocks that wait to be taken, including the held one: if all do, packets are lost. Cost: a
+    /// load for each.
     pub fn waiting_blocks(&self) -> usize {
         let blocks = self.memory.blocks();
         let in_turn = (0..blocks).map(|ahead| (self.next + ahead) % blocks);
-        // Relaxed: nothing in the blocks is looked at.
+        // Relaxed: the blocks are not read.
         let is_ours = |block| self.memory.status(block).load(Relaxed) & libc::TP_STATUS_USER != 0;
         in_turn.take_while(|&block| is_ours(block)).count()
     }
 
-    /// Blocks that there are.
+    /// The number of blocks.
     pub fn blocks(&self) -> usize {
         self.memory.blocks()
     }
 
-    /// What the kernel has counted. Cost: one system call.
+    /// Returns the kernel's counters. Cost: one system call.
     pub fn statistics(&self) -> RingStatistics {
         let mut sum = self.statistics.get();
-        // A reading that fails changes nothing: the kernel keeps its counters.
+        // A failed reading changes nothing: the kernel keeps its counters.
         if let Ok(since) = self.socket.statistics() {
             sum.add(&since);
             self.statistics.set(sum);
@@ -191,40 +191,40 @@ impl Ring {
         sum
     }
 
-    /// Packets that the filter has rejected, by the kernel's count; 0 without a program that says
-    /// which those are. Ask at least every 2^32 packets, because the kernel's counter wraps. Cost:
-    /// one system call.
+    /// Packets that the filter has rejected, by the kernel's count; 0 without a `complement`
+    /// program. Call it at least every 2^32 packets, because the kernel's counter wraps. Cost: one
+    /// system call.
     pub fn rejected(&self) -> u64 {
         self.counter.as_ref().map_or(0, Counter::packets)
     }
 
-    /// How the interface is now. Takes away the error that makes the descriptor ready when the
-    /// interface goes down. Cost: up to seven system calls.
+    /// Queries the state of the interface. Clears the error that makes the descriptor ready when
+    /// the interface goes down. Cost: up to seven system calls.
     ///
     /// # Errors
-    /// What the kernel says, unless the interface is down or gone.
+    /// Errors from the kernel, unless the interface is down or gone.
     pub fn link_state(&self) -> io::Result<LinkState> {
         self.socket.link_state(self.interface.index)
     }
 
-    /// Takes no more packets, and stops counting those that the filter rejects. Those in the ring
-    /// can still be taken.
+    /// Takes no more packets, and stops counting rejected ones. Packets in the ring can still be
+    /// taken.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn stop(&self) -> io::Result<()> {
         self.socket.attach_filter(&[Instruction::keep(0)])?;
         self.counter.as_ref().map_or(Ok(()), Counter::stop)
     }
 
-    /// Goes to the next block that has packets.
+    /// Advances to the next block that has packets.
     fn advance(&mut self) -> Option<()> {
         loop {
             if self.held.is_some() {
                 self.release();
             }
-            // Acquire pairs with the kernel's barrier before it stores the status: all bytes of
-            // the block are there.
+            // Acquire pairs with the kernel's barrier before it stores the status: all bytes of the
+            // block are there.
             if self.memory.status(self.next).load(Acquire) & libc::TP_STATUS_USER == 0 {
                 return None;
             }
@@ -242,22 +242,22 @@ impl Ring {
 
     /// Gives the held block back to the kernel.
     fn release(&mut self) {
-        // While we held this block, the kernel could only be stuck at it. So what it dropped since
-        // we gave the last block back belongs before this block's next use.
+        // While we held this block, the kernel could only be stuck at it. So its drops since we
+        // gave the last block back belong before this block's next use.
         let drops = self.statistics().drops;
         self.gaps[self.next] += drops - self.placed_drops;
         self.placed_drops = drops;
         self.held = None;
         self.memory.count(self.next).store(0, Relaxed);
-        // Release pairs with the kernel's reading of the status: our reads of the block, and the
-        // count above, come before.
+        // Release pairs with the kernel's load of the status: our reads of the block, and the count
+        // above, come before.
         self.memory.status(self.next).store(libc::TP_STATUS_KERNEL, Release);
         self.next = (self.next + 1) % self.memory.blocks();
     }
 }
 
 impl AsFd for Ring {
-    /// Readable when a block has been retired; in error when the interface goes down.
+    /// Readable when a block is retired; in error when the interface goes down.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -271,13 +271,13 @@ pub struct Block<'a> {
 impl<'a> Block<'a> {
     /// Takes the next packet, with its VLAN tag in place. `None` after the last one.
     ///
-    /// A header that does not hold together ends the block: the rest of its packets is then
-    /// missing from the ledger, which says so.
+    /// An inconsistent header ends the block: the rest of its packets is then missing from the
+    /// ledger, which reports it.
     #[inline]
     pub fn next_packet(&mut self) -> Option<RingPacket> {
         let ring = &mut *self.ring;
         let held = ring.held.as_mut().filter(|held| held.left > 0)?;
-        // SAFETY: a held block was seen to be ours by `advance`, and is until `release`.
+        // SAFETY: `advance` saw that a held block is ours, and it stays ours until `release`.
         let block = unsafe { ring.memory.bytes_mut(ring.next) };
         let Some((mut packet, at)) = packet::take(block, held.at) else {
             held.left = 0;
@@ -288,7 +288,7 @@ impl<'a> Block<'a> {
         Some(packet)
     }
 
-    /// The bytes that packets' offsets count from. The ring holds the block while they are
+    /// Returns the bytes that packet offsets refer to. The ring holds the block while they are
     /// borrowed.
     #[inline]
     pub fn into_bytes(self) -> &'a [u8] {
@@ -305,7 +305,7 @@ fn check_shape(options: &RingOptions) -> Result<(), AfPacketError> {
     if is_fine { Ok(()) } else { Err(AfPacketError::BadRing { block_bytes, blocks }) }
 }
 
-/// A program with what the direction adds to it.
+/// Returns the filter program restricted to the direction.
 fn checked_program(
     filter: &[Instruction],
     direction: Direction,
@@ -334,7 +334,7 @@ fn open_counter(
 
 fn request(options: &RingOptions) -> libc::tpacket_req3 {
     let frames = options.block_bytes / FRAME_BYTES * options.blocks;
-    // All fit: `check_shape` has seen to that.
+    // All values fit: `check_shape` guarantees it.
     libc::tpacket_req3 {
         tp_block_size: options.block_bytes as c_uint,
         tp_block_nr: options.blocks as c_uint,
@@ -347,7 +347,7 @@ fn request(options: &RingOptions) -> libc::tpacket_req3 {
     }
 }
 
-/// What has to be settled before there is a ring.
+/// Sets the options that must be set before the ring exists.
 fn configure(socket: &Socket, options: &RingOptions) -> io::Result<()> {
     socket.set(libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as c_int))?;
     socket.set(libc::PACKET_RESERVE, &(TAG_BYTES as c_uint))?;
@@ -360,8 +360,8 @@ fn configure(socket: &Socket, options: &RingOptions) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets packets in. A socket that joins a group rejects all until it is a member, because before
-/// it would take packets that are others' share.
+/// Starts taking packets. A socket that joins a group rejects all packets until it is a member,
+/// because before that it would take other members' share.
 fn connect(
     socket: &Socket,
     interface: &Interface,

@@ -1,4 +1,4 @@
-//! Sending frames as they are.
+//! Sends raw frames.
 
 use std::io;
 use std::mem::zeroed;
@@ -11,10 +11,10 @@ use libc::{c_uint, iovec, mmsghdr};
 use super::AfPacketError;
 use super::socket::Socket;
 
-/// The most frames of one [`Sender::send`].
+/// The maximum number of frames per [`Sender::send`].
 pub const SEND_MAX: usize = 64;
 
-/// A packet socket that sends and receives nothing.
+/// A packet socket that only sends.
 pub struct Sender {
     socket: Socket,
     interface: Interface,
@@ -23,8 +23,8 @@ pub struct Sender {
 impl Sender {
     /// Opens an interface of the calling thread's network namespace to send from.
     ///
-    /// `bypasses_queue`: frames go to the driver at once. That is faster, but nobody who captures
-    /// on this interface sees them leave.
+    /// `bypasses_queue`: frames go directly to the driver. That is faster, but captures on this
+    /// interface do not see them.
     ///
     /// # Errors
     /// As [`Ring::open`](super::Ring::open).
@@ -39,7 +39,7 @@ impl Sender {
         Ok(Self { socket, interface: found })
     }
 
-    /// The interface as it was when the sender was opened.
+    /// The interface as it was at opening.
     pub fn interface(&self) -> &Interface {
         &self.interface
     }
@@ -48,7 +48,8 @@ impl Sender {
     /// took: 0 if its queue is full. Cost: one system call.
     ///
     /// # Errors
-    /// What the kernel says of the first frame: `EMSGSIZE` if it is too long, `ENETDOWN`, `ENXIO`.
+    /// Errors from the kernel for the first frame: `EMSGSIZE` if it is too long, `ENETDOWN`,
+    /// `ENXIO`.
     pub fn send(&mut self, frames: &[&[u8]]) -> io::Result<usize> {
         let frames = &frames[..frames.len().min(SEND_MAX)];
         // SAFETY: structs of integers and pointers may be all zeros.
@@ -77,7 +78,7 @@ impl Sender {
 }
 
 impl AsFd for Sender {
-    /// Writable when the device takes frames.
+    /// Writable when the device accepts frames.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -1,4 +1,4 @@
-//! The packet socket: every system call that names it.
+//! The packet socket: all system calls on it.
 
 use std::io;
 use std::mem::zeroed;
@@ -12,16 +12,16 @@ use libc::{c_int, sockaddr_ll, socklen_t};
 
 use super::AfPacketError;
 
-/// A packet socket for a program that will start with fewer rights. It is not bound, and stays open
-/// in programs that this process starts. Its number is for
-/// [`RingOptions::inherited`](super::RingOptions::inherited) there. Needs `CAP_NET_RAW`.
+/// Opens a packet socket for a program that will start with fewer rights. It is not bound, and
+/// stays open in programs that this process starts. They pass its number as
+/// [`RingOptions::inherited`](super::RingOptions::inherited). Needs `CAP_NET_RAW`.
 ///
 /// # Errors
-/// What the kernel says.
+/// Errors from the kernel.
 pub fn socket_to_inherit() -> io::Result<OwnedFd> {
     // SAFETY: the call takes no pointer.
     let fd = check(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) })?;
-    // SAFETY: the descriptor is new, and nobody else knows it.
+    // SAFETY: the descriptor is new, and nothing else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -29,20 +29,20 @@ pub fn socket_to_inherit() -> io::Result<OwnedFd> {
 pub(super) struct Socket(OwnedFd);
 
 impl Socket {
-    /// A socket that is bound to nothing and takes no packets yet.
+    /// Opens a socket that is not bound and takes no packets yet.
     pub(super) fn new() -> io::Result<Self> {
         raw_socket(libc::AF_PACKET).map(Self)
     }
 
-    /// A copy of descriptor number `number`, which the parent process left open: a
-    /// packet socket of whole frames that is bound to nothing.
+    /// Copies descriptor number `number`, which the parent process left open: a raw packet socket
+    /// that is not bound.
     ///
     /// # Errors
     /// `EBADF` if there is none, `EPROTOTYPE` if it is something else.
     fn inherited(number: RawFd) -> io::Result<Self> {
         // SAFETY: the call takes no pointer, and a wrong number is an error.
         let fd = check(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) })?;
-        // SAFETY: the descriptor is new, and nobody else knows it.
+        // SAFETY: the descriptor is new, and nothing else knows it.
         let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
         let domain = socket.option(libc::SOL_SOCKET, libc::SO_DOMAIN)?;
         let kind = socket.option(libc::SOL_SOCKET, libc::SO_TYPE)?;
@@ -51,11 +51,11 @@ impl Socket {
         fits.then_some(socket).ok_or_else(|| io::Error::from_raw_os_error(libc::EPROTOTYPE))
     }
 
-    /// A socket for a ring on `interface`: a new one, or a copy of the descriptor that the parent
-    /// process left open as number `inherited`.
+    /// Opens a socket for a ring on `interface`: a new one, or a copy of the inherited descriptor
+    /// with the number `inherited`.
     ///
     /// # Errors
-    /// [`AfPacketError`], each variant as it says.
+    /// See [`AfPacketError`].
     pub(super) fn for_ring(
         interface: &str,
         inherited: Option<RawFd>,
@@ -67,7 +67,7 @@ impl Socket {
         }
     }
 
-    /// Attaches it to an interface. `protocol` is an `ETH_P_` number; 0 to receive nothing.
+    /// Binds the socket to an interface. `protocol` is an `ETH_P_` number; 0 to receive nothing.
     pub(super) fn bind(&self, interface_index: u32, protocol: u16) -> io::Result<()> {
         // SAFETY: a struct of integers may be all zeros.
         let mut address: sockaddr_ll = unsafe { zeroed() };
@@ -80,8 +80,8 @@ impl Socket {
         check(unsafe { libc::bind(self.0.as_raw_fd(), address, bytes) }).map(drop)
     }
 
-    /// The index of the interface that it is attached to: 0 for none, negative for one that was
-    /// deleted.
+    /// Returns the index of the interface that it is bound to: 0 for none, negative for a deleted
+    /// one.
     pub(super) fn interface_index(&self) -> io::Result<c_int> {
         Ok(self.address()?.sll_ifindex)
     }
@@ -98,41 +98,41 @@ impl Socket {
 
     /// Sets an option of level `SOL_PACKET`.
     ///
-    /// `T` is a plain struct that the kernel expects for this option, or an integer.
+    /// `T` is the plain struct that the kernel expects for this option, or an integer.
     pub(super) fn set<T>(&self, option: c_int, value: &T) -> io::Result<()> {
         self.set_at(libc::SOL_PACKET, option, value)
     }
 
-    /// Makes its receive buffer as small as the kernel lets it be.
+    /// Makes its receive buffer as small as the kernel permits.
     pub(super) fn shrink_buffer(&self) -> io::Result<()> {
         self.set_at::<c_int>(libc::SOL_SOCKET, libc::SO_RCVBUF, &0)
     }
 
-    /// Sets its receive buffer to `bytes`, beyond the limit for other processes.
+    /// Sets its receive buffer to `bytes`, beyond the limit for unprivileged processes.
     pub(super) fn force_buffer(&self, bytes: c_int) -> io::Result<()> {
         self.set_at(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
     }
 
     fn set_at<T>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
         let option = SocketOption { level, name: option };
-        // SAFETY: the callers, all in this crate, give what the kernel expects for the option. A
+        // SAFETY: the callers, all in this crate, pass what the kernel expects for the option. A
         // program's instructions are read during the call, in which they are borrowed.
         unsafe { set_option(self.0.as_raw_fd(), option, value) }
     }
 
-    /// Reads an option of level `SOL_PACKET`, and with `PACKET_STATISTICS` resets it.
+    /// Reads an option of level `SOL_PACKET`. `PACKET_STATISTICS` is reset by reading.
     pub(super) fn statistics(&self) -> io::Result<libc::tpacket_stats_v3> {
         let mut value = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
         let option = SocketOption { level: libc::SOL_PACKET, name: libc::PACKET_STATISTICS };
-        // SAFETY: a struct of integers.
+        // SAFETY: the option is a struct of integers.
         unsafe { read_option(self.0.as_raw_fd(), option, &mut value) }?;
         Ok(value)
     }
 
-    /// How its interface, of number `index`, is now. Takes the error away that the kernel leaves.
+    /// Queries the state of its interface, which has this index. Clears the pending error.
     ///
     /// # Errors
-    /// What the kernel says, unless the interface is down or gone.
+    /// Errors from the kernel, unless the interface is down or gone.
     pub(super) fn link_state(&self, index: u32) -> io::Result<LinkState> {
         if let Some(error) = take_error(self)? {
             let code = error.raw_os_error();
@@ -140,33 +140,33 @@ impl Socket {
                 return Err(error);
             }
         }
-        // The socket knows for certain: a number may have been given to another interface.
+        // Only the socket knows for certain: the index may have been reused by another interface.
         match self.interface_index()? == index as i32 {
             true => LinkState::of(self, index),
             false => Ok(LinkState::Gone),
         }
     }
 
-    /// An option that is an integer.
+    /// Reads an integer option.
     fn option(&self, level: c_int, name: c_int) -> io::Result<c_int> {
         let mut value: c_int = 0;
-        // SAFETY: an integer.
+        // SAFETY: the option is an integer.
         unsafe { read_option(self.0.as_raw_fd(), SocketOption { level, name }, &mut value) }?;
         Ok(value)
     }
 
-    /// Makes the kernel run `program` on each packet from now on, in place of any other.
-    /// Its length must be in `[1, FILTER_MAX]`.
+    /// Attaches `program` as the filter, in place of any other. Its length must be in `[1,
+    /// FILTER_MAX]`.
     pub(super) fn attach_filter(&self, program: &[Instruction]) -> io::Result<()> {
         self.set_at(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &as_kernel_program(program))
     }
 
-    /// Lets all packets through again.
+    /// Removes the filter.
     pub(super) fn detach_filter(&self) -> io::Result<()> {
         self.set_at(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
     }
 
-    /// Gives a fanout group the program that chooses.
+    /// Sets the program that distributes packets in a fanout group.
     pub(super) fn set_fanout_program(&self, program: &[Instruction]) -> io::Result<()> {
         self.set(libc::PACKET_FANOUT_DATA, &as_kernel_program(program))
     }
@@ -178,7 +178,7 @@ impl AsFd for Socket {
     }
 }
 
-/// The kernel's view of a program; it holds for as long as `program` does.
+/// Returns the kernel's view of a program; it is valid as long as `program`.
 fn as_kernel_program(program: &[Instruction]) -> libc::sock_fprog {
     assert!((1..=FILTER_MAX).contains(&program.len()), "{} instructions", program.len());
     libc::sock_fprog {

@@ -1,5 +1,5 @@
-//! Blocks made by hand: tags put back, and headers that lie. The kernel's own blocks are tested by
-//! the port, over real interfaces.
+//! Handmade blocks: reinserted tags, and headers that lie. The port's tests cover blocks from the
+//! kernel, over real interfaces.
 
 use burstline_sys::filter::Instruction;
 
@@ -9,7 +9,7 @@ use super::*;
 const HEADER: usize = 68;
 const MAC: usize = 86;
 
-/// One packet at `at` in a block of 512 bytes, as the kernel lays it out.
+/// One packet at `at` in a block of 512 bytes, in the kernel's layout.
 struct Header {
     next: u32,
     snapshot: u32,
@@ -155,7 +155,7 @@ fn counts_of_32_bits_that_wrapped_still_say_how_many_were_kept() {
     let reading =
         |tp_packets, tp_drops| libc::tpacket_stats_v3 { tp_packets, tp_drops, tp_freeze_q_cnt: 1 };
     let mut sum = RingStatistics::default();
-    // 10 kept and 2^32 - 5 dropped while nobody looked: their sum is 5 in 32 bits.
+    // 10 kept and 2^32 - 5 dropped without a reading: their sum is 5 in 32 bits.
     for (packets, drops, kept, dropped) in [
         (8, 3, 5, 3),
         (5, u32::MAX - 4, 15, u64::from(u32::MAX) - 1),

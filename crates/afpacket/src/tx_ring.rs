@@ -2,29 +2,29 @@
 //!
 //! ```text
 //!        reaped            taken               filled
-//! . . . .|s s s s s s s s s|w w w w w w w w w w|. . . . . .      slots, round and round
+//! . . . .|s s s s s s s s s|w w w w w w w w w w|. . . . . .      slots, in rotation
 //!         handed to the     waiting for the      ours
 //!         driver            next `send`
 //! ```
 //!
-//! If the driver refuses a packet, it stays in its slot and the next `send` tries again: a full
-//! device loses nothing here.
+//! If the driver refuses a packet, it stays in its slot and the next `send` retries: a full device
+//! loses nothing here.
 //!
 //! The slots are those of TPACKET_V2: a tx ring of TPACKET_V3 has the same ones behind a longer
-//! header, since the kernel takes no blocks to send (`packet_set_ring`).
+//! header, since the kernel does not send blocks (`packet_set_ring`).
 //!
 //! Each packet has a virtio header in front. It makes the kernel copy the whole packet into its own
 //! buffer. Without it the kernel would lend the slot page by page, and a software driver (veth)
 //! would copy that later and more slowly.
 //!
-//! A packet that the kernel finds wrong stops the ring at its slot. It is taken out and counted as
-//! rejected, and those behind it move up (`PACKET_LOSS` would skip it without a word).
+//! A packet that the kernel rejects stops the ring at its slot. We remove it and count it as
+//! rejected, and later packets move up (`PACKET_LOSS` would skip it silently).
 //!
 //! # Invariants
-//! - T1. reaped <= taken <= filled <= reaped + slots; all three only grow, a rejected packet aside,
-//!   which is taken back from `filled`.
-//! - T2. The kernel looks at slots only during our system calls. It owns the slots it has taken
-//!   until their status says otherwise; we write only slots of `[filled, reaped + slots)`.
+//! - T1. reaped <= taken <= filled <= reaped + slots. All three only grow, except that a rejected
+//!   packet is subtracted from `filled`.
+//! - T2. The kernel reads slots only during our system calls. It owns the slots it has taken until
+//!   their status says otherwise; we write only slots of `[filled, reaped + slots)`.
 //!
 //! Source: net/packet/af_packet.c of Linux 6.18, `tpacket_snd`.
 
@@ -40,7 +40,7 @@ use super::AfPacketError;
 use super::socket::Socket;
 use super::tx_memory::TxMemory;
 
-/// Blocks of this size or of one slot: the kernel allocates by the block.
+/// Blocks have this size or that of one slot: the kernel allocates by the block.
 const BLOCK_BYTES: usize = 64 << 10;
 
 const SLOT_BYTES_MIN: usize = 2048;
@@ -51,15 +51,15 @@ const LINK_HEADER: usize = 14 + 4;
 
 const _: () = assert!(size_of::<libc::tpacket_req>() == 16);
 
-/// What a tx ring is opened with.
+/// Options of a tx ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxRingOptions {
     /// Slots, a power of two from 64 to 65,536.
     pub slots: usize,
-    /// Packets go to the driver at once. That is faster, but no queueing discipline shapes them,
-    /// and nobody who captures on this interface sees them leave.
+    /// Whether packets go directly to the driver. That is faster, but no queueing discipline shapes
+    /// them, and captures on this interface do not see them.
     pub bypasses_queue: bool,
-    /// As of [`RingOptions`](super::RingOptions).
+    /// As in [`RingOptions`](super::RingOptions).
     pub inherited: Option<i32>,
 }
 
@@ -69,14 +69,14 @@ impl Default for TxRingOptions {
     }
 }
 
-/// What became of the packets so far.
+/// Counts of the packets so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxRingCounts {
-    /// Put into slots.
+    /// Packets put into slots.
     pub pushed: u64,
-    /// Given to the driver, which is done with them.
+    /// Packets given to the driver, which is done with them.
     pub sent: u64,
-    /// Found wrong by the kernel, above all for their length, and not sent.
+    /// Packets that the kernel rejected, mostly for their length.
     pub rejected: u64,
 }
 
@@ -95,7 +95,7 @@ impl TxRing {
     /// Opens an interface of the calling thread's network namespace to send from.
     ///
     /// # Errors
-    /// [`AfPacketError`], each variant as it says. An interface that is down is no error.
+    /// See [`AfPacketError`]. An interface that is down is not an error.
     pub fn open(interface: &str, options: &TxRingOptions) -> Result<Self, AfPacketError> {
         let slots = options.slots;
         if !slots.is_power_of_two() || !SLOTS.contains(&slots) {
@@ -126,18 +126,18 @@ impl TxRing {
         Ok(Self { socket, memory, interface: found, reaped: 0, taken: 0, filled: 0, rejected: 0 })
     }
 
-    /// The interface as it was when the ring was opened.
+    /// The interface as it was at opening.
     pub fn interface(&self) -> &Interface {
         &self.interface
     }
 
-    /// Bytes of the longest packet that fits into a slot.
+    /// Length of the longest packet that fits into a slot, in bytes.
     pub fn longest(&self) -> usize {
         self.memory.longest()
     }
 
-    /// Copies a packet into the next slot, to be sent by the next [`send`](Self::send). False:
-    /// none is free, and nothing was done.
+    /// Copies a packet into the next slot, for the next [`send`](Self::send). Returns false if no
+    /// slot is free; then nothing was done.
     ///
     /// Cost: the copy; no system call.
     ///
@@ -149,22 +149,22 @@ impl TxRing {
             return false;
         }
         let slot = self.slot(self.filled);
-        // SAFETY: T2: it is none of the kernel's.
+        // SAFETY: T2: the kernel does not own it.
         unsafe { self.memory.write(slot, packet) };
-        // Release: whichever core the system call runs on, the packet comes before.
+        // Release: the packet comes before, whichever core runs the system call.
         self.memory.status(slot).store(libc::TP_STATUS_SEND_REQUEST, Release);
         self.filled += 1;
         true
     }
 
-    /// Has the kernel send what was pushed, until it has taken all or takes no more now. True: it
-    /// has taken all.
+    /// Makes the kernel send the pushed packets, until it has taken all or takes no more now.
+    /// Returns true if it has taken all.
     ///
     /// Cost: one system call.
     ///
     /// # Errors
-    /// What the kernel says, `ENXIO` when the interface is gone. One that is down is no error:
-    /// nothing is taken.
+    /// Errors from the kernel, `ENXIO` when the interface is gone. An interface that is down is not
+    /// an error: the kernel takes nothing.
     pub fn send(&mut self) -> io::Result<bool> {
         loop {
             let before = self.waiting();
@@ -179,7 +179,7 @@ impl TxRing {
                     self.take_out();
                     continue;
                 }
-                // It stops early when there is no memory for a buffer.
+                // The kernel stops early if it has no memory for a buffer.
                 Ok(()) if (1..before).contains(&self.waiting()) => continue,
                 Ok(()) => return Ok(self.waiting() == 0),
                 Err(error) => error,
@@ -193,8 +193,8 @@ impl TxRing {
         }
     }
 
-    /// Looks which packets the kernel has taken, and which the driver is done with. Cost: a load
-    /// for each.
+    /// Finds the packets that the kernel has taken, and those that the driver is done with. Cost: a
+    /// load for each.
     #[inline]
     pub fn reclaim(&mut self) {
         while self.taken < self.filled
@@ -207,22 +207,22 @@ impl TxRing {
         }
     }
 
-    /// What became of the packets so far, as of the last [`send`](Self::send) or
+    /// Returns the counts so far, as of the last [`send`](Self::send) or
     /// [`reclaim`](Self::reclaim).
     pub fn counts(&self) -> TxRingCounts {
         let (sent, rejected) = (self.reaped, self.rejected);
         TxRingCounts { pushed: self.filled + rejected, sent, rejected }
     }
 
-    /// Packets that the kernel has not even taken from the ring, as of then.
+    /// Packets that the kernel has not yet taken from the ring, as of then.
     pub fn waiting(&self) -> u64 {
         self.filled - self.taken
     }
 
-    /// How the interface is now. Cost: up to seven system calls.
+    /// Queries the state of the interface. Cost: up to seven system calls.
     ///
     /// # Errors
-    /// What the kernel says, unless the interface is down or gone.
+    /// Errors from the kernel, unless the interface is down or gone.
     pub fn link_state(&self) -> io::Result<LinkState> {
         self.socket.link_state(self.interface.index)
     }
@@ -239,8 +239,8 @@ impl TxRing {
         self.memory.status(self.slot(number)).load(Acquire)
     }
 
-    /// Takes the packet that the kernel has stopped at out of the ring: those behind it move up.
-    /// Those that are too long, too, as the interface is now, go with it, so that it is done once.
+    /// Removes the packet at which the kernel has stopped: later ones move up. It also removes
+    /// others that are too long for the interface now, so that this happens once.
     #[cold]
     fn take_out(&mut self) {
         let now = match self.link_state() {
@@ -268,7 +268,7 @@ impl TxRing {
     }
 }
 
-/// What the kernel makes of a slot whose packet is wrong.
+/// The status that the kernel gives the slot of a rejected packet.
 const REJECTED: c_uint = libc::TP_STATUS_WRONG_FORMAT;
 
 impl AsFd for TxRing {

@@ -1,8 +1,8 @@
-//! What a device's name and arguments say to us: the rest is for its driver.
+//! The part of a device's name and arguments that concerns us: the rest is for its driver.
 
 use std::path::Path;
 
-/// `/dev/vhost-net` of `net_virtio_user0,path=/dev/vhost-net`, if it is not there.
+/// Returns `/dev/vhost-net` of `net_virtio_user0,path=/dev/vhost-net`, if that does not exist.
 pub(crate) fn missing_file(devargs: &str) -> Option<&str> {
     let paths = devargs.split(',').filter_map(|argument| argument.strip_prefix("path="));
     let mut files = paths.filter(|path| path.starts_with("/dev/"));

@@ -18,62 +18,62 @@ use crate::options::DeviceOptions;
 use crate::pool::{self, HEADROOM, Pool};
 use crate::statistics::{Counted, Statistics};
 
-/// What a frame has besides the MTU: Ethernet header, two VLAN tags, FCS.
+/// Bytes of a frame besides the MTU: Ethernet header, two VLAN tags, FCS.
 const FRAME_EXTRA: u32 = 14 + 8 + 4;
 
-/// Bytes for a packet in an mbuf at least. Source: `RTE_MBUF_DEFAULT_DATAROOM`, rte_mbuf_core.h.
+/// Minimum packet bytes of an mbuf. Source: `RTE_MBUF_DEFAULT_DATAROOM`, rte_mbuf_core.h.
 const ROOM_LEAST: u32 = 2048;
 
-/// A driver that gives back nothing of its fill and completion rings when it is closed, and how
-/// many they have room for. Source: `ETH_AF_XDP_DFLT_NUM_DESCS`, rte_eth_af_xdp.c, DPDK 22.11.
+/// A driver that keeps the mbufs of its fill and completion rings when it is closed, and the size
+/// of those rings. Source: `ETH_AF_XDP_DFLT_NUM_DESCS`, rte_eth_af_xdp.c, DPDK 22.11.
 const KEEPER: (&str, u64) = ("net_af_xdp", 2 * 2048);
 
-/// Drivers that take a packet in first and then drop it where no mbuf is free for it, or none in
-/// its place. With others `rx_nombuf` counts vain attempts, tens of them for a packet that is not
-/// lost. Source: pcap_ethdev.c, rte_eth_tap.c, hn_rxtx.c, mlx4_rxtx.c and mlx5_rx.c, DPDK 22.11.
+/// Drivers that receive a packet and then drop it if no mbuf, or no replacement mbuf, is free. With
+/// others `rx_nombuf` counts failed attempts, tens of them for a packet that is not lost. Source:
+/// pcap_ethdev.c, rte_eth_tap.c, hn_rxtx.c, mlx4_rxtx.c and mlx5_rx.c, DPDK 22.11.
 const LOSES_WITHOUT_MBUF: [&str; 5] = ["net_pcap", "net_tap", "net_netvsc", "net_mlx4", "mlx5_pci"];
 
-/// Memory from wherever there is some. Source: `SOCKET_ID_ANY`, rte_memory.h.
+/// Memory of any node. Source: `SOCKET_ID_ANY`, rte_memory.h.
 const ANY_NODE: i32 = -1;
 
-/// What a device is.
+/// Properties of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceFacts {
     /// The driver's name.
     pub driver: String,
-    /// Bytes behind an Ethernet header that it takes.
+    /// Its MTU: bytes behind an Ethernet header.
     pub mtu: u16,
     /// Descriptors of a receive queue.
     pub rx_ring: u16,
-    /// Whether packets are counted by the card, before they are in our memory; else the driver
-    /// counts them when they are taken.
+    /// Whether the card counts packets, before they are in our memory. Otherwise the driver counts
+    /// them when they are taken.
     pub is_hardware: bool,
-    /// Whether a packet is lost each time that no mbuf is free. If not, it stays where it is, and
-    /// the driver asks for an mbuf again.
+    /// Whether a packet is lost each time that no mbuf is free. If not, the packet stays in place,
+    /// and the driver retries.
     pub loses_without_mbuf: bool,
-    /// What work it does for us.
+    /// The offloads it does for us.
     pub offloads: Offloads,
 }
 
-/// A device to be opened, and how EAL is started for it.
+/// A device to open, and the options for starting EAL.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceRequest<'a> {
     /// The device.
     pub options: &'a DeviceOptions,
-    /// EAL, unless it runs.
+    /// Options of EAL, if it does not run yet.
     pub eal: &'a EalOptions,
 }
 
-/// Another device, which is to receive into the same pool if it is like this one.
+/// Another device, to receive into the same pool if the two are alike.
 enum Mate {
     None,
-    /// It is opened next.
+    /// It will be opened next.
     Expected,
     Is(Arc<Device>),
 }
 
 impl Mate {
-    /// The pool of a device that has room for another's mbufs.
+    /// Returns the pool of a device that has room for this one's mbufs.
     fn pool_for(&self, raw: &ffi::Device, options: &DeviceOptions, node: i32) -> Option<Arc<Pool>> {
         let Self::Is(device) = self else { return None };
         let has_room = device.has_mate
@@ -89,35 +89,35 @@ impl Mate {
     }
 }
 
-/// Which queues have an owner.
+/// Queues that have an owner.
 #[derive(Debug, Default)]
 struct Owned {
     receivers: Vec<u16>,
     exits: Vec<u16>,
 }
 
-/// A device that is started. It is closed when the last of its queues is dropped.
+/// A started device. It is closed when the last of its queues is dropped.
 #[derive(Debug)]
 pub struct Device {
     options: DeviceOptions,
     facts: DeviceFacts,
     raw: ffi::Device,
     node: i32,
-    /// Where its interface is, if it has one.
+    /// The network namespace of its interface, if it has one.
     network: Arc<Network>,
-    /// Made in that network, and so sees its interfaces from any other.
+    /// A socket made in that namespace, to query its interfaces from any other.
     in_network: Option<UnixDatagram>,
     exits: u16,
-    /// Whether its pool has room for the mbufs of another.
+    /// Whether its pool has room for the mbufs of another device.
     has_mate: bool,
-    /// Held during a control call: a device takes one at a time. Source: rte_ethdev.h.
+    /// Held during a control call: a device supports one at a time. Source: rte_ethdev.h.
     control: Mutex<Counted>,
     kernel: Mutex<KernelLosses>,
     owned: Mutex<Owned>,
     pools: Mutex<Vec<Arc<Pool>>>,
 }
 
-/// The devices that are open.
+/// The open devices.
 static OPEN: Mutex<Vec<Weak<Device>>> = Mutex::new(Vec::new());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -125,19 +125,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Device {
-    /// Opens a device, or finds it where it is open with these options. Starts EAL, if need be.
+    /// Opens a device, or returns it if it is already open with these options. Starts EAL if
+    /// necessary.
     ///
     /// Cost: tens of milliseconds; the first time as long as EAL takes to load its drivers.
     ///
     /// # Errors
-    /// What EAL or the driver says.
+    /// Errors from EAL or the driver.
     pub fn open(options: &DeviceOptions, eal: &EalOptions) -> Result<Arc<Self>, DpdkError> {
         Self::open_with(options, eal, Mate::None)
     }
 
-    /// Opens two that send each other's packets. If they are alike, and no address sets the number
-    /// of mbufs, both receive into one pool. Packets that go from one to the other return to the
-    /// pool that the next come from. So half as much memory is in the cache.
+    /// Opens two devices that send each other's packets. If they are alike, and no address sets the
+    /// number of mbufs, both receive into one pool. Then forwarded packets return to the pool that
+    /// serves the next ones, and half as much memory is in the cache.
     ///
     /// # Errors
     /// As `open`.
@@ -170,7 +171,7 @@ impl Device {
         Ok(device)
     }
 
-    /// On the control thread.
+    /// Runs on the control thread.
     fn start(options: DeviceOptions, network: Network, mate: &Mate) -> Result<Self, DpdkError> {
         network.enter();
         let before = OpenSockets::now();
@@ -178,14 +179,14 @@ impl Device {
         pool::device_opened();
         let mut unused = None;
         Self::set_up(options, raw, network, &before, mate, &mut unused).inspect_err(|_| {
-            // SAFETY: it was probed, and nobody else knows of it.
+            // SAFETY: it was probed, and nothing else knows of it.
             unsafe { ffi::shim_close(raw.port, 0) };
             unused.into_iter().for_each(pool::retire);
             pool::device_closed();
         })
     }
 
-    /// Where this fails with a pool already made, that is left in `unused`, for after the closing.
+    /// On a failure after the pool was made, leaves the pool in `unused`, to retire after closing.
     fn set_up(
         options: DeviceOptions,
         mut raw: ffi::Device,
@@ -250,60 +251,60 @@ impl Device {
         })
     }
 
-    /// What it is.
+    /// Returns its properties.
     pub fn facts(&self) -> &DeviceFacts {
         &self.facts
     }
 
-    /// Its name and arguments.
+    /// Returns its name and arguments.
     pub fn devargs(&self) -> &str {
         &self.options.devargs
     }
 
-    /// How many queues it receives by.
+    /// Returns the number of receive queues.
     pub fn queues(&self) -> u16 {
         self.options.queues
     }
 
-    /// Its counts since it was opened. Cost: what the driver takes; of a card, reads over its bus.
-    /// Waits for another thread's call that asks the device something.
+    /// Returns its counts since it was opened. Cost: depends on the driver; reads over the bus for
+    /// a card. Waits for another thread's control call.
     pub fn statistics(&self) -> Statistics {
         let mut counted = lock(&self.control);
         counted.see(Statistics::read(self.raw.port))
     }
 
-    /// Packets since it was opened that the kernel had no room for in front of the driver, which
-    /// does not tell. `None`: there is no kernel in front of it. Cost: system calls for each queue.
+    /// Packets lost in the kernel before an unaware driver, since the device was opened. `None` if
+    /// there is no kernel in front of the driver. Cost: system calls for each queue.
     pub fn kernel_lost(&self) -> Option<u64> {
         lock(&self.kernel).packets()
     }
 
-    /// Those of the driver's own counters that are not 0, as `name=value`, a space after each.
+    /// Returns the driver's own counters that are not 0, as `name=value`, a space after each.
     pub fn extended_statistics(&self) -> String {
         let mut text = vec![0; 4096];
         let _one_call = lock(&self.control);
-        // SAFETY: the shim writes at most as many bytes as the length that it gets.
+        // SAFETY: the shim writes at most as many bytes as the given length.
         let length = unsafe { ffi::shim_xstats(self.raw.port, text.as_mut_ptr(), text.len()) };
         text.truncate(length);
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// Whether there is a link; for a device without one, whether its other end is there.
+    /// Whether there is a link; for a device without one, whether its other end exists.
     pub fn is_up(&self) -> bool {
         let _one_call = lock(&self.control);
         // SAFETY: the device is open.
         unsafe { ffi::shim_link(self.raw.port) > 0 }
     }
 
-    /// Whether it was unplugged, or its interface was deleted.
+    /// Whether it was unplugged or its interface was deleted.
     pub fn is_gone(&self) -> bool {
         let _one_call = lock(&self.control);
         let socket = self.in_network.as_ref().map_or(-1, |socket| socket.as_raw_fd());
-        // SAFETY: the device is open; a descriptor that is none finds nothing out.
+        // SAFETY: the device is open; an invalid descriptor only makes the query fail.
         unsafe { ffi::shim_is_gone(self.raw.port, self.raw.interface, socket) }
     }
 
-    /// What lies in a queue to send by, and was not taken yet.
+    /// Packets in a send queue that the other end has not taken yet.
     pub(crate) fn untaken(&self, exit: u16) -> u64 {
         let _one_call = lock(&self.control);
         // SAFETY: the device is open.
@@ -314,7 +315,7 @@ impl Device {
         self.raw.port
     }
 
-    /// Where the mbufs are that it receives into.
+    /// Returns the addresses of the mbufs that it receives into.
     pub(crate) fn home(&self) -> ffi::Home {
         lock(&self.pools).first().expect("a device has its pool, until it is dropped").home()
     }
@@ -332,7 +333,7 @@ impl Device {
         Ok(())
     }
 
-    /// The first queue to send by that is free.
+    /// Takes the first free send queue.
     pub(crate) fn own_exit(&self) -> Result<u16, DpdkError> {
         let owned = &mut lock(&self.owned).exits;
         let free = (0..self.exits).find(|queue| !owned.contains(queue));
@@ -351,7 +352,7 @@ impl Device {
         owned.exits.retain(|queue| Some(*queue) != exit);
     }
 
-    /// A pool to send from, which lives as long as the device.
+    /// Makes a pool to send from, which lives as long as the device.
     pub(crate) fn pool_to_send(self: &Arc<Self>) -> Result<*mut ffi::Mempool, DpdkError> {
         let mbufs = (u32::from(self.raw.tx_ring) + 2048).next_power_of_two() - 1;
         let (raw, devargs, node) = (self.raw, self.options.devargs.clone(), self.node);
@@ -369,7 +370,7 @@ impl Drop for Device {
         let network = Arc::clone(&self.network);
         eal::on_control(move || {
             network.enter();
-            // SAFETY: the last reference has gone, so nobody sends or receives by it.
+            // SAFETY: this was the last reference, so nothing sends or receives on it.
             unsafe { ffi::shim_close(port, queues) };
             pools.into_iter().for_each(pool::retire);
             pool::device_closed();
@@ -387,7 +388,7 @@ fn probe(options: &DeviceOptions) -> Result<ffi::Device, DpdkError> {
     }
     let mut raw = ffi::Device::default();
     log_text::forget();
-    // SAFETY: EAL runs, the string ends with a 0, and `raw` is written for the call's time only.
+    // SAFETY: EAL runs, the string ends with a 0, and `raw` is written only during the call.
     let code = unsafe { ffi::shim_probe(devargs.as_ptr(), &mut raw) };
     if code != 0 {
         return Err(refused(reason(code)));
@@ -424,13 +425,13 @@ fn plan(options: &DeviceOptions, raw: &ffi::Device) -> Result<ffi::Plan, DpdkErr
     })
 }
 
-/// Bytes of an mbuf that has room for any packet of this MTU, and at least the usual.
+/// Bytes of an mbuf with room for any packet of this MTU, and at least the usual size.
 fn room_of(mtu: u32) -> u16 {
     let room = (mtu + FRAME_EXTRA).next_multiple_of(64).max(ROOM_LEAST) + HEADROOM;
     room.min(u32::from(u16::MAX)) as u16
 }
 
-/// A pool to receive into by all queues of a device, and of its mate.
+/// Makes a pool to receive into, for all queues of a device and of its mate.
 fn own_pool(
     raw: &ffi::Device,
     options: &DeviceOptions,
@@ -448,15 +449,15 @@ fn own_pool(
     Ok(Arc::new(pool))
 }
 
-/// Of a pair of queues.
+/// Descriptors of a pair of queues.
 fn descriptors(raw: &ffi::Device) -> u32 {
     u32::from(raw.rx_ring) + u32::from(raw.tx_ring)
 }
 
 fn new_pool(raw: &ffi::Device, device: &str, mbufs: u32, node: i32) -> Result<Pool, DpdkError> {
     let room = room_of(u32::from(raw.mtu));
-    // net_af_xdp gives the kernel its mbufs as they lie, which takes none that is longer than a
-    // page. Where there is no memory for what is best, what is next is better than no device.
+    // net_af_xdp gives its mbufs to the kernel unchanged, and the kernel takes none longer than a
+    // page. If there is no memory for the best layout, the next best is better than no device.
     let can_stagger = driver_name(raw) != KEEPER.0;
     let shapes = [(node, true), (ANY_NODE, true), (node, false), (ANY_NODE, false)];
     let mut shapes = shapes.into_iter().filter(|(_, is_staggered)| can_stagger || !is_staggered);
@@ -475,7 +476,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::Rss;
 
-    /// Held by a test for which no other may have a device open.
+    /// Held by a test during which no other may have a device open.
     pub(crate) static TURN: Mutex<()> = Mutex::new(());
 
     fn options(number: u32, mbufs: Option<u32>) -> DeviceOptions {
@@ -509,7 +510,7 @@ pub(crate) mod tests {
         assert!(!open(82, options(83, Some(1023))).0);
         assert!(!open(84, DeviceOptions { mtu: Some(3000), ..options(85, None) }).0);
         assert!(!open(86, DeviceOptions { queues: 2, ..options(87, None) }).0);
-        // In whichever order they go, the pool stays as long as one of them is open.
+        // Whichever device closes first, the pool lives as long as one of them is open.
         let (is_one, [first, second]) = open(88, options(89, None));
         drop(first);
         let mut receiver = crate::Receiver::new(&second, 0, 32).unwrap();

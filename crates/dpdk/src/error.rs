@@ -1,10 +1,10 @@
-//! What DPDK refuses: one line, with its own words and the mend.
+//! DPDK's refusals: one line each, with DPDK's message and the remedy.
 
 /// Why EAL or a device is not available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DpdkError {
-    /// EAL does not start, and a process has one try.
+    /// EAL does not start; a process has only one attempt.
     #[error("DPDK does not start: {reason}: {mend}")]
     Eal {
         /// What EAL logged.
@@ -12,7 +12,7 @@ pub enum DpdkError {
         /// What may help.
         mend: &'static str,
     },
-    /// EAL runs already, as another port wanted it.
+    /// EAL already runs with the options of another port.
     #[error(
         "DPDK already runs with `{running}`, and {device} needs `{wanted}`: give huge, memory \
          and eal to the first dpdk: port only, or to all the same"
@@ -20,12 +20,12 @@ pub enum DpdkError {
     OtherOptions {
         /// The arguments it was started with.
         running: String,
-        /// Who wants something else.
+        /// The device that needs other ones.
         device: String,
-        /// What.
+        /// The arguments it needs.
         wanted: String,
     },
-    /// There is no such device, or its driver does not take it.
+    /// There is no such device, or its driver rejects it.
     #[error(
         "dpdk:{device}: {reason}: is it a virtual device with its arguments \
          (net_pcap0,rx_pcap=a.pcap), or an address that dpdk-devbind.py --status lists?"
@@ -33,11 +33,11 @@ pub enum DpdkError {
     Probe {
         /// Its devargs.
         device: String,
-        /// What DPDK said.
+        /// DPDK's message.
         reason: String,
     },
-    /// A device of the kernel's that it is to be the other end of is not there. DPDK would take the
-    /// path for that of a socket.
+    /// A kernel device that should be the other end does not exist. DPDK would treat the path as
+    /// that of a socket.
     #[error(
         "dpdk:{device}: there is no {file}: modprobe vhost_net, or path= of a socket that a \
          vhost-user server has made"
@@ -45,27 +45,27 @@ pub enum DpdkError {
     NoFile {
         /// Its devargs.
         device: String,
-        /// Which.
+        /// The file.
         file: String,
     },
-    /// The device does not do what is asked of it.
+    /// The device refuses a request.
     #[error("dpdk:{device}: {action}: {reason}")]
     Device {
         /// Its devargs.
         device: String,
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// What DPDK said.
+        /// DPDK's message.
         reason: String,
     },
-    /// More queues than there are.
+    /// More queues were requested than the device has.
     #[error("dpdk:{device}: {wanted} queues requested, and it has {most}: queues={most}")]
     TooManyQueues {
         /// Its devargs.
         device: String,
-        /// How many.
+        /// The requested number.
         wanted: u16,
-        /// How many it has.
+        /// The number it has.
         most: u16,
     },
     /// No memory for mbufs.
@@ -76,20 +76,20 @@ pub enum DpdkError {
     NoPool {
         /// Its devargs.
         device: String,
-        /// How many.
+        /// The number of mbufs.
         mbufs: u32,
         /// Bytes of each.
         room: u16,
     },
-    /// Another port of this job has it.
+    /// Another port of this job uses it.
     #[error("dpdk:{device}: {what} is already used by another port of this job")]
     Taken {
         /// Its devargs.
         device: String,
-        /// What of it.
+        /// The part in use.
         what: &'static str,
     },
-    /// Another port of this job has the device open in another way.
+    /// Another port of this job has the device open with other options.
     #[error("dpdk:{device}: it is open already, with other options: give both ports the same")]
     OpenOtherwise {
         /// Its devargs.

@@ -1,4 +1,4 @@
-//! `shim.h` as Rust sees it: both are to be changed together.
+//! Rust declarations of `shim.h`: change both together.
 
 use std::ffi::{c_char, c_int};
 
@@ -24,7 +24,7 @@ pub(crate) struct Packet {
     /// Bytes of all segments.
     pub(crate) length: u32,
     pub(crate) marks: u32,
-    /// As the device tells it.
+    /// As reported by the device.
     pub(crate) time: u64,
     pub(crate) hash: u32,
 }
@@ -47,7 +47,7 @@ pub(crate) const RSS_UDP: u32 = 4;
 /// Bytes of the longest key.
 pub(crate) const KEY_MOST: usize = 128;
 
-/// What packets are hashed by, and with which key.
+/// The hash functions, and the key.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Rss {
@@ -62,7 +62,7 @@ impl Default for Rss {
     }
 }
 
-/// What a device could do for us.
+/// Offloads that a device offers.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Offers {
@@ -72,7 +72,7 @@ pub(crate) struct Offers {
     pub(crate) has_times: u8,
 }
 
-/// What is true of all the packets of a call of [`shim_look`].
+/// Summary of all packets of a call of [`shim_look`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Batch {
@@ -81,7 +81,7 @@ pub(crate) struct Batch {
     pub(crate) marks: u32,
 }
 
-/// A pool, and the addresses that all of its mbufs are within.
+/// A pool, and the address range of its mbufs.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Home {
@@ -103,7 +103,7 @@ pub(crate) struct Device {
     pub(crate) node: i32,
     pub(crate) interface: u32,
     pub(crate) is_pci: u8,
-    /// Bits of those that it can look at.
+    /// Bits of the checksums that it can check.
     pub(crate) checksums: u8,
     pub(crate) has_scatter: u8,
     pub(crate) has_segments: u8,

@@ -1,15 +1,15 @@
-//! What the kernel loses in front of a driver that receives from it.
+//! Packets that the kernel loses in front of a driver that receives from it.
 //!
 //! ```text
-//!   net_af_packet   its packet sockets: no room in a ring    PACKET_STATISTICS, which is forgotten
-//!                                                            by being read: no count comes twice
+//!   net_af_packet   its packet sockets: no room in a ring    PACKET_STATISTICS, which is reset
+//!                                                            by reading: nothing counts twice
 //!   net_af_xdp      its XDP sockets: no room in a ring       XDP_STATISTICS, rx_ring_full; the
-//!                                                            driver tells rx_dropped as imissed
-//!   net_tap         its interface: no room in the queue      "drop" of what was sent to it
+//!                                                            driver reports rx_dropped as imissed
+//!   net_tap         its interface: no room in the queue      "drop" of packets sent to it
 //! ```
 //!
-//! DPDK 22.11 tells none of these. Source: rte_eth_af_packet.c, rte_eth_af_xdp.c, `eth_stats_get`;
-//! rte_eth_tap.c, `tap_stats_get`; drivers/net/tun.c of Linux, `tun_net_xmit`.
+//! DPDK 22.11 reports none of these. Source: rte_eth_af_packet.c, rte_eth_af_xdp.c,
+//! `eth_stats_get`; rte_eth_tap.c, `tap_stats_get`; drivers/net/tun.c of Linux, `tun_net_xmit`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -18,14 +18,14 @@ use burstline_sys::foreign::{Foreign, OpenSockets};
 use burstline_sys::namespace::interface_name;
 use burstline_sys::rising::Rising;
 
-/// The word that stands so far behind an interface's name tells what was dropped on its way out.
-/// Source: `dev_seq_printf_stats`, net/core/net-procfs.c.
+/// Position, after the interface's name, of the count of packets dropped on sending. Source:
+/// `dev_seq_printf_stats`, net/core/net-procfs.c.
 const SENT_AND_DROPPED: usize = 11;
 
-/// A table of more interfaces than fit into this is not read to its end.
+/// Room for the interface table; a longer one is not read to its end.
 const TABLE_BYTES: usize = 64 << 10;
 
-/// Where the losses of one device are to be read.
+/// The sources of a device's kernel losses.
 #[derive(Debug, Default)]
 pub(crate) struct KernelLosses {
     sockets: Vec<Foreign>,
@@ -33,7 +33,8 @@ pub(crate) struct KernelLosses {
 }
 
 impl KernelLosses {
-    /// To be called by a thread that is in the device's network, once the device is started.
+    /// Starts watching; call it once the device is started, on a thread in the device's network
+    /// namespace.
     pub(crate) fn watch(driver: &str, interface: u32, before: &OpenSockets) -> Self {
         match driver {
             "net_af_packet" | "net_af_xdp" => {
@@ -44,17 +45,17 @@ impl KernelLosses {
         }
     }
 
-    /// Packets, since it was opened. `None`: nothing is known to be there.
+    /// Packets lost since the device was opened. `None` if there is no known source.
     pub(crate) fn packets(&mut self) -> Option<u64> {
         let at_sockets = self.sockets.iter_mut().map(Foreign::lost);
         at_sockets.chain(self.tap.as_mut().map(Tap::lost)).reduce(|sum, lost| sum + lost)
     }
 }
 
-/// The interface at the other side of a driver's descriptor.
+/// The interface on the other side of a driver's descriptor.
 #[derive(Debug)]
 struct Tap {
-    /// `/proc/net/dev` of its network, from whichever it is read.
+    /// `/proc/net/dev` of its network namespace, readable from any other.
     table: File,
     name: String,
     counter: Rising,
@@ -69,7 +70,7 @@ impl Tap {
         Some(tap)
     }
 
-    /// Once the interface has gone the number stays. One that was made again counts on.
+    /// After the interface is gone the number stays. A recreated interface continues the count.
     fn lost(&mut self) -> u64 {
         match self.dropped() {
             Some(now) => self.counter.see(now),

@@ -1,4 +1,4 @@
-//! DPDK: its devices, pools and bursts, as much of them as a port needs.
+//! DPDK: its devices, pools and bursts, as far as a port needs them.
 //!
 //! ```text
 //!                    control thread (EAL's main lcore, keeps its rights)
@@ -10,26 +10,25 @@
 //!   bytes ──► Sender: fresh mbufs ──► Exit
 //! ```
 //!
-//! `unsafe` is allowed here, and the crate does nothing without its feature `libdpdk`. Most of
-//! DPDK's data path is inline functions of C; `shim.c` is the only place that calls them.
-//! `offloads.c` has what a device can do besides moving packets, and `untaken.c` looks into rings
-//! that drivers do not tell about.
+//! `unsafe` is allowed here, and the crate is empty without its feature `libdpdk`. Most of DPDK's
+//! data path is inline functions of C; `shim.c` is the only place that calls them. `offloads.c` has
+//! the device offloads, and `untaken.c` inspects the rings of drivers that do not report on them.
 //!
-//! **EAL**, DPDK's environment, exists once a process and pins the thread that starts it. So it has
-//! its own thread, which starts and ends devices. The threads that move packets belong to the
+//! **EAL**, DPDK's environment, exists once per process and pins the thread that starts it. So it
+//! has its own thread, which starts and ends devices. The threads that move packets belong to the
 //! caller, which alone pins them. EAL knows them only for the pools' caches. It leaves no files and
-//! takes no signals. It logs to us: the last errors it logged become the text of our errors.
+//! takes no signals. It logs to us: its last logged errors become the text of our errors.
 //!
-//! Who owns an mbuf: the pool, until a device fills it. Then a `Receiver`, from the burst that
-//! brought it to the next call after its packet was delivered. Then the device that sends it, which
-//! gives it back to the pool it came from. A pool therefore lives until all of its mbufs are back,
-//! whichever device had them last. Two devices that send each other's packets receive into one
-//! pool, where they are alike.
+//! An mbuf belongs to its pool, until a device fills it. Then it belongs to a `Receiver`, from the
+//! burst that delivered it to the next call after its packet was delivered. Then it belongs to the
+//! device that sends it, which returns it to its pool. A pool therefore lives until all of its
+//! mbufs are back, whichever device had them last. Two devices that send each other's packets
+//! receive into one pool, if they are alike.
 //!
 //! Invariants:
-//! - I1: bytes that are lent belong to an mbuf that is held until the borrow ends.
-//! - I2: an mbuf that was allocated or received is freed or sent, once. When the last device is
-//!   closed, every pool is full again, and `leaked_mbufs` counts what is missing.
+//! - I1: lent bytes belong to an mbuf that is held until the borrow ends.
+//! - I2: an allocated or received mbuf is freed or sent, once. When the last device is closed,
+//!   every pool is full again, and `leaked_mbufs` counts missing ones.
 //! - I3: a queue of a device belongs to one `Receiver`, or one `Exit`.
 #![cfg(feature = "libdpdk")]
 

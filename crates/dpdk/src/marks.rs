@@ -1,8 +1,8 @@
-//! What a device says of a packet.
+//! A device's marks on a packet.
 
 use crate::ffi;
 
-/// What the device says of a packet besides its bytes.
+/// A device's information on a packet besides its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     marks: u32,
@@ -16,19 +16,19 @@ impl Marks {
         Self { marks: packet.marks, hash: packet.hash, time: packet.time }
     }
 
-    /// Whether anything is unusual: nothing of the next four is, where this is false.
+    /// Whether anything is unusual: if this is false, so are the next four.
     #[inline]
     pub fn is_odd(self) -> bool {
         const ODD: u32 = ffi::PARTIAL_CHECKSUM | ffi::MERGED | ffi::BAD_CHECKSUM | ffi::CHAINED;
         self.marks & ODD != 0
     }
 
-    /// Whether the transport checksum is left to a device: virtual ones do that.
+    /// Whether the transport checksum is left to a device: virtual devices do that.
     pub fn has_partial_checksum(self) -> bool {
         self.marks & ffi::PARTIAL_CHECKSUM != 0
     }
 
-    /// Whether it is several packets of the wire in one.
+    /// Whether it is several wire packets merged into one.
     pub fn is_merged(self) -> bool {
         self.marks & ffi::MERGED != 0
     }
@@ -43,14 +43,14 @@ impl Marks {
         self.marks & ffi::CHAINED != 0
     }
 
-    /// The device's hash of addresses and ports, of a packet of TCP or UDP that is not a fragment
-    /// and in no tunnel. By which key, [`Offloads`](crate::Offloads) knows.
+    /// The device's hash of addresses and ports, for a TCP or UDP packet that is not a fragment and
+    /// not in a tunnel. [`Offloads`](crate::Offloads) has the key.
     #[inline]
     pub fn hash(self) -> Option<u32> {
         (self.marks & ffi::HASHED != 0).then_some(self.hash)
     }
 
-    /// When the device received it, in its unit, if anybody has asked a device for that.
+    /// The receive time in the device's unit, if any device has timestamps enabled.
     #[inline]
     pub fn time(self) -> Option<u64> {
         (self.marks & ffi::TIMED != 0).then_some(self.time)

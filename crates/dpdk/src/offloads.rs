@@ -1,18 +1,18 @@
-//! Work that a device does for us, where it can: hashes, checksums, times.
+//! Work that a device can do for us: hashes, checksums, timestamps.
 //!
 //! ```text
-//!   asked for ──► what the device offers ──► configure, start ──► what the driver says it does
-//!        └ refused here, in a line                └ a key that did not get through: changed
+//!   requested ──► what the device offers ──► configure, start ──► what the driver reports
+//!        └ refused here, in a line                └ a key that was not applied: set again
 //! ```
 //!
 //! **Hash.** Receive-side scaling (RSS) spreads packets over queues by a hash of addresses and
 //! ports, so that a flow stays in one queue. The Toeplitz hash depends only on the key and the
 //! packet. So if the device uses our key and reports each packet's hash, we need not compute it
-//! again. That is done for TCP and UDP only, and only where the device hashes ports of both: of all
-//! else, devices hash what they like.
+//! again. We rely on that only for TCP and UDP, and only if the device hashes the ports of both:
+//! for other packets, devices differ in what they hash.
 //!
-//! **Time.** DPDK has a place for a packet's time, and leaves its unit and its beginning to the
-//! driver. What is not known here is not used.
+//! **Time.** DPDK has a field for a packet's time, and leaves its unit and epoch to the driver.
+//! Times of unknown units are not used.
 
 use std::fmt;
 
@@ -21,8 +21,8 @@ use crate::ffi;
 use crate::log_text::reason;
 use crate::options::{DeviceOptions, RSS_KEY_BYTES, Rss};
 
-/// Drivers whose packets have a time in units that are known: ns of a unit, since 1970.
-/// Source: `eth_pcap_rx`, drivers/net/pcap/pcap_ethdev.c of DPDK 22.11.
+/// Drivers whose timestamps have a known unit: ns per unit, since 1970. Source: `eth_pcap_rx`,
+/// drivers/net/pcap/pcap_ethdev.c of DPDK 22.11.
 const CLOCKS: [(&str, u64); 1] = [("net_pcap", 1_000)];
 
 /// How a device spreads packets.
@@ -30,33 +30,33 @@ const CLOCKS: [(&str, u64); 1] = [("net_pcap", 1_000)];
 pub struct Spreading {
     /// Bits of `SHIM_RSS_*`.
     functions: u32,
-    /// Whether the key is the one that was asked for.
+    /// Whether the key is the requested one.
     pub has_our_key: bool,
-    /// Whether a packet's hash comes with it.
+    /// Whether the device reports each packet's hash.
     pub has_hashes: bool,
-    /// Whether the driver confirms all this; else it is what was asked for.
+    /// Whether the driver confirms all this; otherwise it is what we requested.
     pub is_told: bool,
 }
 
-/// Work that a device does, as it was started.
+/// The offloads of a started device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offloads {
-    /// Bits of `SHIM_SUM_*`: checksums that it looks at.
+    /// Bits of `SHIM_SUM_*`: checksums that it checks.
     checksums: u8,
-    /// How it spreads packets over queues by a hash. `None`: it does not.
+    /// How it spreads packets over queues by a hash. `None` if it does not.
     pub rss: Option<Spreading>,
-    /// Whether it says when each packet came.
+    /// Whether it timestamps packets.
     pub times: bool,
     /// Whether a packet may come in several mbufs.
     pub scatter: bool,
     /// Whether it sends packets of several mbufs.
     pub segments: bool,
-    /// ns of a unit of its times, since 1970.
+    /// ns per unit of its timestamps, since 1970.
     time_unit_ns: u64,
 }
 
 impl Spreading {
-    /// Whether the hashes that come with packets are those of our key over addresses and ports.
+    /// Whether reported hashes use our key over addresses and ports.
     pub fn tells_our_hash(&self) -> bool {
         let ports = ffi::RSS_TCP | ffi::RSS_UDP;
         self.has_our_key && self.has_hashes && self.functions & ports == ports
@@ -73,13 +73,13 @@ impl fmt::Display for Spreading {
     }
 }
 
-/// The names of those that are on, a space between.
+/// Returns the names of the enabled ones, separated by spaces.
 fn names_of<T>(all: [(T, &str); 3], is_on: impl Fn(T) -> bool) -> String {
     let on = all.into_iter().filter_map(|(bit, name)| is_on(bit).then_some(name));
     on.collect::<Vec<&str>>().join(" ")
 }
 
-/// What is on, with commas; `none`.
+/// The enabled offloads, separated by commas, or `none`.
 impl fmt::Display for Offloads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut on: Vec<String> = self.rss.iter().map(Spreading::to_string).collect();
@@ -98,14 +98,14 @@ impl fmt::Display for Offloads {
 }
 
 impl Offloads {
-    /// A packet's time in ns since 1970, of what the device says.
+    /// Converts a device's timestamp to ns since 1970.
     #[inline]
     pub fn time_ns(&self, told: u64) -> u64 {
         told.saturating_mul(self.time_unit_ns)
     }
 }
 
-/// What is to be asked of a device, and refused if it cannot.
+/// Requested offloads, which were checked against the device's offers.
 pub(crate) struct Asked {
     offers: ffi::Offers,
     keyed: Option<ffi::Rss>,
@@ -114,10 +114,10 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Holds what is wanted against what a device that was probed offers. `driver` is its name.
+    /// Checks the options against the offers of a probed device. `driver` is its name.
     pub(crate) fn of(port: u16, driver: &str, options: &DeviceOptions) -> Result<Self, DpdkError> {
         let mut offers = ffi::Offers::default();
-        // SAFETY: `offers` is written for the call's time only.
+        // SAFETY: `offers` is written only during the call.
         let code = unsafe { ffi::shim_offers(port, &mut offers) };
         if code != 0 {
             return Err(refusal(options, "tell what it can do", reason(code)));
@@ -135,7 +135,7 @@ impl Asked {
         Ok(Self { offers, keyed, is_spreading, time_unit_ns })
     }
 
-    /// Enters it into a plan, with a pointer to the key.
+    /// Enters the requests into a plan, with a pointer to the key.
     pub(crate) fn enter_into(&self, plan: &mut ffi::Plan) {
         plan.rss = self.is_spreading.into();
         plan.hash = u8::from(self.keyed.is_some() && self.offers.has_hash != 0);
@@ -143,7 +143,7 @@ impl Asked {
         plan.keyed = self.keyed.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     }
 
-    /// Of a device that was started by `plan`: what it does now.
+    /// Returns the offloads of a device that was started by `plan`.
     pub(crate) fn settle(
         &self,
         raw: &ffi::Device,
@@ -171,7 +171,7 @@ impl Asked {
         })
     }
 
-    /// What the driver says, once the key that was asked for is there.
+    /// Returns what the driver reports, after setting the requested key if necessary.
     fn spreading(
         &self,
         port: u16,
@@ -202,10 +202,11 @@ impl Asked {
     }
 }
 
-/// What the driver says of hash and key. `None`: it does not; many have no such call.
+/// Asks the driver for hash functions and key. `None` if it does not report them; many drivers have
+/// no such call.
 fn told(port: u16, key_bytes: u8) -> Option<ffi::Rss> {
     let mut rss = ffi::Rss { key_bytes, ..ffi::Rss::default() };
-    // SAFETY: `rss` is written for the call's time only, and has room for any key.
+    // SAFETY: `rss` is written only during the call, and has room for any key.
     let code = unsafe { ffi::shim_rss_told(port, &mut rss) };
     (code == 0).then_some(rss)
 }

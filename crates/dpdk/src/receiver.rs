@@ -1,22 +1,22 @@
-//! A queue to receive by, and the mbufs that it holds.
+//! A receive queue, and the mbufs that it holds.
 //!
 //! ```text
 //! mbufs   | given back | delivered, lent perhaps | to be delivered |
 //!         0            freed                     next              count
 //! ```
 //!
-//! One burst of the device is delivered before the next is asked for. What was delivered is given
+//! One burst of the device is delivered before the next is requested. Delivered packets are given
 //! back at the next call.
 //!
-//! Most bursts are plain: each packet in one mbuf of the device's own pool, and nothing to tell of
-//! it. A whole burst of those is described in one pass over the first line of each mbuf, and
-//! returns to its pool unchanged. Their base is the pool's first byte. Only where that cannot be,
-//! or where somebody wants to look at each packet, are the mbufs looked at one by one.
+//! Most bursts are plain: each packet in one mbuf of the device's own pool, without marks. Such a
+//! burst is described in one pass over the first line of each mbuf, and returns to its pool
+//! unchanged. Its base is the pool's first byte. Only if that is not possible, or the caller wants
+//! to inspect each packet, are the mbufs read one by one.
 //!
-//! A lent burst is a base address and offsets of 32 bits. The base is the lowest packet of the
-//! device's burst, wherever that lies. Packets of a pool are close enough. Where a burst spans more
-//! than 4 GiB, or a packet lies in several mbufs, that packet is its own burst. In the second case
-//! we join it in our own memory: the only copy that lending can cost.
+//! A lent burst is a base address and 32-bit offsets. The base is the lowest packet of the device's
+//! burst, at any address. Packets of a pool are close enough. If a burst spans more than 4 GiB, or
+//! a packet is in several mbufs, that packet is its own burst. In the second case we join it in our
+//! own memory: the only copy that lending can cost.
 
 mod copy;
 
@@ -30,8 +30,8 @@ use crate::error::DpdkError;
 use crate::marks::Marks;
 use crate::{ffi, thread};
 
-/// Packets of one burst at most: the usual 32 share the first cache with their headers; more
-/// make a call's fixed costs less.
+/// Maximum packets of a burst: the headers of the usual 32 fit into the first cache; more reduce a
+/// call's fixed cost.
 pub const BURST_MOST: usize = 256;
 
 /// One receive queue of a device.
@@ -47,10 +47,10 @@ pub struct Receiver {
 /// Mbufs that are ours, freed when this is dropped.
 ///
 /// # Invariants
-/// H1. `mbufs[freed..count]` are live and nobody else's.
+/// H1. `mbufs[freed..count]` are live and belong to nothing else.
 /// H2. `freed <= next <= count <= BURST_MOST`.
 /// H3. If `is_looked_at`, `packets[freed..count]` describe them, and `batch` all of them.
-/// H4. If `is_plain`, they are of the pool of `home`, and as a free mbuf is.
+/// H4. If `is_plain`, they belong to the pool of `home`, and are in the state of a free mbuf.
 struct Held {
     mbufs: Box<[*mut ffi::Mbuf; BURST_MOST]>,
     packets: Box<[ffi::Packet; BURST_MOST]>,
@@ -61,7 +61,7 @@ struct Held {
     freed: usize,
     next: usize,
     count: usize,
-    /// The packet of several mbufs that was put together last, and its index.
+    /// The packet of several mbufs that was joined last, and its index.
     side: Vec<u8>,
     side_of: Option<usize>,
     lent: Lent,
@@ -71,16 +71,16 @@ struct Held {
 const NOTHING: ffi::Packet =
     ffi::Packet { data: std::ptr::null(), length: 0, marks: 0, time: 0, hash: 0 };
 
-/// What is true of each packet of a plain burst.
+/// Properties of each packet of a plain burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plain {
-    /// The interface that it came from.
+    /// The interface that received it.
     pub port: u8,
-    /// When it came, in ns since 1970.
+    /// Receive time, in ns since 1970.
     pub time_ns: u64,
 }
 
-/// What was lent last: packets from `first` up to `next`.
+/// The packets lent last: from `first` up to `next`.
 #[derive(Clone, Copy)]
 struct Lent {
     base: *const u8,
@@ -88,7 +88,7 @@ struct Lent {
     first: usize,
 }
 
-// SAFETY: by H1 the mbufs are this one's alone, and what they point to goes with them.
+// SAFETY: by H1 the mbufs belong to this value alone, and their memory moves with them.
 unsafe impl Send for Held {}
 
 impl std::fmt::Debug for Held {
@@ -99,7 +99,7 @@ impl std::fmt::Debug for Held {
 }
 
 impl Receiver {
-    /// Takes `queue` of a device, to ask it for up to `burst` packets at a time, at most
+    /// Takes `queue` of a device, to request up to `burst` packets at a time, at most
     /// [`BURST_MOST`].
     ///
     /// # Errors
@@ -115,27 +115,27 @@ impl Receiver {
         &self.device
     }
 
-    /// Packets that the device has handed over so far.
+    /// Packets received from the device so far.
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Packets handed over that were not delivered yet.
+    /// Received packets that are not delivered yet.
     pub fn undelivered(&self) -> usize {
         self.held.count - self.held.next
     }
 
-    /// Packets that are known to wait in the queue; 0 where the driver does not tell.
+    /// Packets known to wait in the queue; 0 if the driver does not report it.
     pub fn waiting(&self) -> u64 {
         // SAFETY: the device is open.
         unsafe { ffi::shim_waiting(self.device.port(), self.queue) }.into()
     }
 
-    /// Asks the device for a burst of up to `most` packets, where all packets of the last one were
-    /// delivered. Returns how many there are to deliver now. Some drivers of cards give nothing
-    /// to who asks for fewer than 4 or 32.
+    /// Requests a burst of up to `most` packets, if all packets of the last one were delivered.
+    /// Returns the number of packets to deliver now. Some drivers of cards return nothing for
+    /// requests below 4 or 32.
     ///
-    /// Cost: no system call but the driver's own.
+    /// Cost: no system call except the driver's own.
     #[inline]
     pub fn poll(&mut self, most: usize) -> usize {
         let held = &mut self.held;
@@ -152,33 +152,33 @@ impl Receiver {
         held.count
     }
 
-    /// The next packet that the device has handed over already.
+    /// Returns the next received packet, without delivering it.
     #[inline]
     pub fn peek(&mut self) -> Option<(&[u8], Marks)> {
         let held = &mut self.held;
         (held.next < held.count).then(|| held.packet(held.next))
     }
 
-    /// The next packet is delivered.
+    /// Marks the next packet as delivered.
     #[inline]
     pub fn advance(&mut self) {
         assert!(self.held.next < self.held.count, "there is no next packet");
         self.held.next += 1;
     }
 
-    /// Gives back what was delivered.
+    /// Gives delivered packets back.
     #[inline]
     pub fn release(&mut self) {
         thread::enter();
         self.held.release();
     }
 
-    /// Lends up to `most` of the packets that the device has handed over already, as far as they
-    /// make one burst. `pick` says of each how many of its bytes are wanted and what is true of it,
-    /// or that it is not wanted. `plain` holds for any packet without a mark, which is wanted
-    /// whole: a burst of only those is lent without a call of `pick`.
+    /// Lends up to `most` of the received packets, as far as they make one burst. `pick` returns
+    /// how many bytes of a packet are wanted, and its metadata, or `None` to skip the packet.
+    /// `plain` holds for any packet without a mark, which is wanted whole. A burst of only those is
+    /// lent without calling `pick`.
     ///
-    /// Cost: some 20 instructions a packet of a plain burst, else some 60.
+    /// Cost: some 20 instructions a packet of a plain burst, otherwise some 60.
     #[inline]
     pub fn lend<'a>(
         &'a mut self,
@@ -194,26 +194,26 @@ impl Receiver {
             held.pick(scratch, most, pick);
         }
         let (base, extent) = held.lent();
-        // SAFETY: each desc is of a packet between `first` and `next`. By H1 the packet stays as it
-        // is until the next call, and the borrow ends before.
+        // SAFETY: each desc is of a packet between `first` and `next`. By H1 the packet stays
+        // unchanged until the next call, and the borrow ends before.
         unsafe { scratch.burst_in_memory(base, extent, first_packet) }
     }
 
-    /// The burst that was lent last, once more, if `scratch` describes it.
+    /// Returns the burst that was lent last again, if `scratch` describes it.
     pub fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Burst<'a> {
         let (base, extent) = self.held.lent();
         let mut fresh = [NOTHING; BURST_MOST];
         let mut packets = self.held.lent_packets(&mut fresh);
-        // The worklist's first is the last packet, and none comes twice.
+        // The worklist is in reverse order, and each packet occurs once.
         let holds = |offset: u32, length: u32| {
             packets.any(|(start, most)| start == offset as usize && length <= most)
         };
-        // SAFETY: `holds` accepts packets only that are held, as in `lend`.
+        // SAFETY: `holds` accepts only packets that are held, as in `lend`.
         unsafe { scratch.burst_of_held(base, extent, 0, holds) }
     }
 
-    /// Shows each packet of a fresh burst to `judge`, which may write to the first mbuf of it.
-    /// Gives back the packets that `judge` does not want.
+    /// Passes each packet of a fresh burst to `judge`, which may write to its first mbuf. Frees the
+    /// packets that `judge` rejects.
     pub fn treat(&mut self, mut judge: impl FnMut(&mut [u8]) -> bool) {
         let held = &mut self.held;
         held.look();
@@ -225,28 +225,28 @@ impl Receiver {
                 kept += 1;
             }
         }
-        // SAFETY: these are the ones that were not wanted, and by H1 ours.
+        // SAFETY: these are the rejected ones, and by H1 ours.
         unsafe { ffi::shim_free(held.mbufs[kept..].as_mut_ptr(), (held.count - kept) as u32) };
         held.count = kept;
     }
 
-    /// The mbufs that are to be delivered, for an [`Exit`](crate::Exit).
+    /// Returns the undelivered mbufs, for an [`Exit`](crate::Exit).
     pub(crate) fn undelivered_mbufs(&mut self) -> &mut [*mut ffi::Mbuf] {
         let held = &mut self.held;
         &mut held.mbufs[held.next..held.count]
     }
 
-    /// The next `sent` mbufs are another's now.
+    /// Hands the next `sent` mbufs over to another owner.
     pub(crate) fn hand_over(&mut self, sent: usize) {
         self.held.release();
         self.held.next += sent;
         assert!(self.held.next <= self.held.count, "{sent} mbufs are more than there were");
         self.held.freed = self.held.next;
-        // What was lent before is not to be lent again.
+        // Packets lent before must not be lent again.
         self.held.lent.first = self.held.next;
     }
 
-    /// Gives up what is to be delivered. Returns how many packets that were.
+    /// Discards undelivered packets. Returns their number.
     pub fn discard(&mut self) -> usize {
         let discarded = self.undelivered();
         self.held.next = self.held.count;
@@ -288,9 +288,9 @@ impl Held {
             let mbufs = &mut self.mbufs[done];
             let (first, count) = (mbufs.as_mut_ptr(), mbufs.len() as u32);
             match self.is_plain {
-                // SAFETY: by H1 they are live and ours, and H4 holds; now they are the pool's.
+                // SAFETY: by H1 they are live and ours, and H4 holds; now they belong to the pool.
                 true => unsafe { ffi::shim_free_plain(self.home.pool, first, count) },
-                // SAFETY: by H1 they are live and ours; now they are the pool's.
+                // SAFETY: by H1 they are live and ours; now they belong to the pool.
                 false => unsafe { ffi::shim_free(first, count) },
             }
         }
@@ -301,7 +301,7 @@ impl Held {
         }
     }
 
-    /// Describes a fresh burst whole, if it is plain and not more than `most`.
+    /// Describes a complete fresh burst, if it is plain and has at most `most` packets.
     #[inline]
     fn describe(&mut self, scratch: &mut Scratch, most: usize, plain: Plain) -> bool {
         let extent = self.home.end.saturating_sub(self.home.start);
@@ -312,7 +312,8 @@ impl Held {
         let (mbufs, count) = (self.mbufs.as_ptr(), self.count as u32);
         let (home, port) = (&self.home, plain.port.into());
         self.is_plain = scratch.describe(self.count, plain.time_ns, |descs| {
-            // SAFETY: by H1 all are live; there is room for as many descs, and any bits are one.
+            // SAFETY: by H1 all are live; there is room for that many descs, and any bits are a
+            // valid desc.
             unsafe { ffi::shim_describe(mbufs, count, home, port, descs.as_mut_ptr()) }
         });
         if self.is_plain {
@@ -342,18 +343,18 @@ impl Held {
         }
     }
 
-    /// Sees to it that packets can be looked at one by one.
+    /// Reads the mbufs, if that was not done yet, so that packets can be inspected one by one.
     #[inline]
     fn look(&mut self) {
         if !self.is_looked_at {
             let held = self.freed..self.count;
-            // SAFETY: H1.
+            // SAFETY: by H1 the mbufs are live and ours.
             self.batch = unsafe { look_at(&self.mbufs[held.clone()], &mut self.packets[held]) };
             self.is_looked_at = true;
         }
     }
 
-    /// A packet that is held, whole.
+    /// Returns a held packet, whole.
     #[inline]
     fn packet(&mut self, index: usize) -> (&[u8], Marks) {
         assert!((self.freed..self.count).contains(&index), "packet {index} is not held");
@@ -363,18 +364,18 @@ impl Held {
         if marks.is_chained() {
             return (self.put_together(index), marks);
         }
-        // SAFETY: by H1 the mbuf is live, and DPDK says that this many bytes are in it.
+        // SAFETY: by H1 the mbuf is live, and DPDK guarantees that it has this many bytes.
         (unsafe { std::slice::from_raw_parts(packet.data, packet.length as usize) }, marks)
     }
 
     #[cold]
     fn put_together(&mut self, index: usize) -> &[u8] {
         if self.side_of != Some(index) {
-            // What was lent there is overwritten.
+            // This overwrites a packet lent before.
             self.lent.first = self.next;
             let length = self.packets[index].length as usize;
             self.side.resize(length, 0);
-            // SAFETY: by H1 the mbuf is live; the shim writes no more than there is room for.
+            // SAFETY: by H1 the mbuf is live; the shim writes at most the given length.
             let read =
                 unsafe { ffi::shim_read(self.mbufs[index], self.side.as_mut_ptr(), length as u32) };
             self.side.truncate(read as usize);
@@ -383,7 +384,7 @@ impl Held {
         &self.side
     }
 
-    /// The bytes of a packet's first mbuf.
+    /// Returns the bytes of a packet's first mbuf.
     fn first_bytes_mut(&mut self, index: usize) -> &mut [u8] {
         assert!((self.freed..self.count).contains(&index), "packet {index} is not held");
         self.look();
@@ -393,11 +394,11 @@ impl Held {
             // SAFETY: by H1 the mbuf is live.
             length = unsafe { ffi::shim_first_length(self.mbufs[index]) };
         }
-        // SAFETY: by H1 the mbuf is live and nobody else's; this many bytes are in its first part.
+        // SAFETY: by H1 the mbuf is live and only ours; its first segment has this many bytes.
         unsafe { std::slice::from_raw_parts_mut(packet.data.cast_mut(), length as usize) }
     }
 
-    /// Finds the base for the next packets, and how far they go that can be lent together.
+    /// Sets the base for the next packets. Returns the end of the run that can be lent together.
     #[inline]
     fn begin_run(&mut self) -> usize {
         let next = self.next;
@@ -436,8 +437,8 @@ impl Held {
         (base, self.lent.extent)
     }
 
-    /// Where the packets are that were lent last, from the base, and how long; the last one first.
-    /// `fresh` has room for a look at a plain burst.
+    /// Returns offset and length of the packets that were lent last; the last one comes first.
+    /// `fresh` is a buffer for inspecting a plain burst.
     fn lent_packets<'a>(
         &'a self,
         fresh: &'a mut [ffi::Packet; BURST_MOST],
@@ -446,7 +447,7 @@ impl Held {
         let packets = match self.is_looked_at {
             true => &self.packets[first..next],
             false => {
-                // SAFETY: H1: what is lent is held.
+                // SAFETY: H1: lent packets are held.
                 unsafe { look_at(&self.mbufs[first..next], &mut fresh[first..next]) };
                 &fresh[first..next]
             }
@@ -458,14 +459,14 @@ impl Held {
     }
 }
 
-/// Describes mbufs, one by one. There is a packet for each mbuf.
+/// Describes mbufs one by one. There is a packet for each mbuf.
 ///
 /// # Safety
-/// The mbufs are live, and the caller's.
+/// The mbufs are live, and belong to the caller.
 unsafe fn look_at(mbufs: &[*mut ffi::Mbuf], packets: &mut [ffi::Packet]) -> ffi::Batch {
     let mut batch = ffi::Batch::default();
     let count = mbufs.len().min(packets.len()) as u32;
-    // SAFETY: they are live, by the caller's word, and there is room for as many packets.
+    // SAFETY: the caller guarantees that they are live, and there is room for that many packets.
     unsafe { ffi::shim_look(mbufs.as_ptr(), count, packets.as_mut_ptr(), &mut batch) };
     batch
 }

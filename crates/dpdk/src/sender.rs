@@ -1,4 +1,4 @@
-//! A queue to send by, and a way to send what is not in an mbuf yet.
+//! A send queue, and a way to send packets that are not in an mbuf yet.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::receiver::Receiver;
 use crate::statistics::Statistics;
 use crate::{ffi, thread};
 
-/// Mbufs that a [`Sender`] fills before it sends them.
+/// Mbufs that a [`Sender`] fills before sending.
 pub const SENT_AT_ONCE: usize = 32;
 
 /// One send queue of a device.
@@ -19,7 +19,7 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// Takes a queue of the device that nobody has.
+    /// Takes a free send queue of the device.
     ///
     /// # Errors
     /// [`DpdkError::Taken`].
@@ -32,21 +32,21 @@ impl Exit {
         &self.device
     }
 
-    /// Packets that the device says it has sent by this queue since it was opened. `None`: the
-    /// driver does not count its queues apart.
+    /// Packets that the device reports as sent on this queue since it was opened. `None` if the
+    /// driver does not count queues separately.
     pub fn confirmed(&self, statistics: &Statistics) -> Option<u64> {
         statistics.sent_by(self.queue, self.device.exits())
     }
 
-    /// Packets that the driver counts as sent and that the other end has not taken yet. Known only
-    /// where we can look into the driver's ring: `net_ring`, and virtio's with split rings. Else 0.
-    /// They are gone when the device is closed. Cost: EAL's tables are searched.
+    /// Packets that the driver counts as sent but the other end has not taken yet. Known only for
+    /// rings that we can inspect: `net_ring`, and virtio with split rings. Otherwise 0. They are
+    /// lost when the device is closed. Cost: a search of EAL's tables.
     pub fn untaken(&self) -> u64 {
         self.device.untaken(self.queue)
     }
 
-    /// Sends what a receiver has to deliver, mbufs as they are, as far as there is room. Returns
-    /// how many packets and bytes that were.
+    /// Sends a receiver's undelivered packets, mbufs unchanged, as far as there is room. Returns
+    /// the number of packets and bytes.
     #[inline]
     pub fn forward(&mut self, from: &mut Receiver) -> (u64, u64) {
         let mbufs = from.undelivered_mbufs();
@@ -56,25 +56,26 @@ impl Exit {
         thread::enter();
         let (port, count, mut bytes) = (self.device.port(), mbufs.len() as u16, 0);
         let (first, queue) = (mbufs.as_mut_ptr(), self.queue);
-        // SAFETY: the mbufs are live and the receiver's, which hands over those that are sent.
+        // SAFETY: the mbufs are live and belong to the receiver, which hands over those that are
+        // sent.
         let sent = unsafe { ffi::shim_forward(port, queue, first, count, &raw mut bytes) };
         let sent = usize::from(sent).min(mbufs.len());
         from.hand_over(sent);
         (sent as u64, bytes)
     }
 
-    /// Has the driver give back mbufs that it has sent, where it can do that by itself.
+    /// Asks the driver to free sent mbufs, if it supports that.
     pub fn reclaim(&mut self) {
         thread::enter();
         // SAFETY: the device is open, and the queue is ours.
         unsafe { ffi::shim_reclaim(self.device.port(), self.queue) }
     }
 
-    /// Returns how many of `mbufs`, from the first on, are the device's now.
+    /// Returns how many of `mbufs`, from the first on, now belong to the device.
     #[inline]
     fn send(&mut self, mbufs: &mut [*mut ffi::Mbuf]) -> usize {
         let (port, count) = (self.device.port(), mbufs.len() as u16);
-        // SAFETY: the mbufs are the caller's, who forgets those that are sent.
+        // SAFETY: the mbufs belong to the caller, which forgets those that are sent.
         let sent = unsafe { ffi::shim_send(port, self.queue, mbufs.as_mut_ptr(), count) };
         usize::from(sent).min(mbufs.len())
     }
@@ -114,7 +115,7 @@ struct Fresh {
 unsafe impl Send for Fresh {}
 
 impl Sender {
-    /// Sends by a queue of the device that nobody has.
+    /// Opens a sender on a free send queue of the device.
     ///
     /// # Errors
     /// [`DpdkError::Taken`]; [`DpdkError::NoPool`].
@@ -130,18 +131,18 @@ impl Sender {
         &self.exit.device
     }
 
-    /// The queue that it sends by.
+    /// Returns the send queue.
     pub fn exit(&self) -> &Exit {
         &self.exit
     }
 
-    /// Bytes of the longest packet, which fits the device's MTU.
+    /// Length of the longest packet that fits the device's MTU, in bytes.
     pub fn longest(&self) -> usize {
         usize::from(self.device().facts().mtu) + 14
     }
 
-    /// Copies a packet into an mbuf, to be sent with others. False: there is no mbuf or no place,
-    /// until [`send`](Self::send) has sent some.
+    /// Copies a packet into an mbuf, to be sent with others. Returns false if there is no mbuf or
+    /// no slot until [`send`](Self::send) has sent some.
     #[inline]
     pub fn push(&mut self, packet: &[u8]) -> bool {
         let own = &mut self.mbufs;
@@ -150,7 +151,7 @@ impl Sender {
         }
         let mbuf = own.mbufs[own.filled];
         let length = packet.len() as u32;
-        // SAFETY: by F1 the mbuf is ours and fresh; the shim chains more where it is too small.
+        // SAFETY: by F1 the mbuf is ours and fresh; the shim chains more mbufs if it is too small.
         if unsafe { ffi::shim_write(own.pool, mbuf, packet.as_ptr(), length) } {
             own.filled += 1;
             return true;
@@ -172,17 +173,17 @@ impl Sender {
         sent as u64
     }
 
-    /// Has the driver give back mbufs that it has sent, where it can do that by itself.
+    /// Asks the driver to free sent mbufs, if it supports that.
     pub fn reclaim(&mut self) {
         self.exit.reclaim();
     }
 
-    /// Packets that were pushed and not sent.
+    /// Packets pushed and not sent.
     pub fn unsent(&self) -> u64 {
         (self.mbufs.filled - self.mbufs.sent) as u64
     }
 
-    /// Gives up what was pushed and not sent. Returns how many packets that were.
+    /// Discards packets that were pushed and not sent. Returns their number.
     pub fn discard(&mut self) -> u64 {
         let discarded = self.unsent();
         self.mbufs.give_back();
@@ -191,8 +192,8 @@ impl Sender {
 }
 
 impl Fresh {
-    /// Allocates mbufs for all places that are free. False: some are to be sent first, or there
-    /// are none.
+    /// Allocates mbufs for all free slots. Returns false if some must be sent first, or no mbufs
+    /// are available.
     fn refill(&mut self) -> bool {
         if self.sent < self.fresh {
             return false;
@@ -207,11 +208,11 @@ impl Fresh {
         self.fresh > 0
     }
 
-    /// The next mbuf was filled in part: another one takes its place, if there is one.
+    /// Replaces the next mbuf, which is partly filled, by another one, if there is one.
     #[cold]
     fn renew(&mut self) {
         let filled = self.filled;
-        // SAFETY: by F1 it is ours, with what is chained to it.
+        // SAFETY: by F1 it is ours, with the mbufs chained to it.
         unsafe { ffi::shim_free(self.mbufs[filled..].as_mut_ptr(), 1) };
         self.fresh -= 1;
         self.mbufs[filled] = self.mbufs[self.fresh];

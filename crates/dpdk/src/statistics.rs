@@ -1,17 +1,16 @@
-//! A device's own counts, and which of them are of a queue.
+//! A device's own counters, in total and per queue.
 
 use burstline_sys::rising::Rising;
 
 use crate::ffi;
 
-/// Queues whose packets a driver can count apart.
-/// Source: `RTE_ETHDEV_QUEUE_STAT_CNTRS`, rte_config.h.
+/// Queues that a driver can count separately. Source: `RTE_ETHDEV_QUEUE_STAT_CNTRS`, rte_config.h.
 const COUNTED_QUEUES: usize = 16;
 
-/// Counters of a device: those of all queues, and two for each of these.
+/// Counters of a device: the totals, and two for each queue.
 const COUNTERS: usize = 6 + 2 * COUNTED_QUEUES;
 
-/// A device's own counts since it was opened.
+/// A device's own counters since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// `ipackets`.
@@ -22,7 +21,7 @@ pub struct Statistics {
     pub missed: u64,
     /// `ierrors`.
     pub errors: u64,
-    /// `rx_nombuf`: no mbuf was free. What became of the packet is the driver's affair:
+    /// `rx_nombuf`: no mbuf was free. The driver decides what happens to the packet:
     /// [`loses_without_mbuf`](crate::DeviceFacts::loses_without_mbuf).
     pub no_mbuf: u64,
     /// `oerrors`.
@@ -32,8 +31,8 @@ pub struct Statistics {
     pub(crate) apart: Apart,
 }
 
-/// Whether the driver counts queues apart: it does, once any queue has a count. The counts of one
-/// reading are not of one moment, and so their sum says nothing.
+/// Whether the driver counts queues separately: yes, once any queue has a count. The counters of
+/// one reading are not simultaneous, so their sum proves nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Apart {
     received: bool,
@@ -41,7 +40,7 @@ pub(crate) struct Apart {
 }
 
 impl Apart {
-    /// Learns from counts, for good.
+    /// Learns from counts; it never unlearns.
     pub(crate) fn learn(&mut self, counts: &Statistics) {
         let has_counted = |by_queue: &[u64]| by_queue.iter().any(|&packets| packets > 0);
         self.received |= has_counted(&counts.received_by_queue);
@@ -50,22 +49,23 @@ impl Apart {
 }
 
 impl Statistics {
-    /// Packets received by one of `queues` queues. `None`: the driver does not count them apart.
+    /// Packets received on one of `queues` queues. `None` if the driver does not count queues
+    /// separately.
     pub fn received_by(&self, queue: u16, queues: u16) -> Option<u64> {
         let known = self.apart.received.then_some(&self.received_by_queue);
         of_queue(self.received, known, queue, queues)
     }
 
-    /// As [`received_by`](Self::received_by), of packets sent.
+    /// Like [`received_by`](Self::received_by), for sent packets.
     pub fn sent_by(&self, queue: u16, queues: u16) -> Option<u64> {
         let known = self.apart.sent.then_some(&self.sent_by_queue);
         of_queue(self.sent, known, queue, queues)
     }
 
-    /// `None`: they cannot be read now.
+    /// Reads the counters. `None` if they cannot be read now.
     pub(crate) fn read(port: u16) -> Option<Self> {
         let mut counts = ffi::Counts::default();
-        // SAFETY: it is written for the call's time only.
+        // SAFETY: `counts` is written only during the call.
         let is_read = unsafe { ffi::shim_counts(port, &mut counts) } == 0;
         is_read.then_some(Self {
             received: counts.ipackets,
@@ -80,7 +80,7 @@ impl Statistics {
         })
     }
 
-    /// All of them, in an order of their own.
+    /// Returns all counters, always in the same order.
     fn counters(&mut self) -> impl Iterator<Item = &mut u64> {
         let all = [
             &mut self.received,
@@ -94,8 +94,8 @@ impl Statistics {
     }
 }
 
-/// A device's counts since it was opened, whatever its driver does with its counters: it may set
-/// them back, or be unable to tell.
+/// A device's counts since it was opened, even if its driver resets its counters or cannot read
+/// them.
 #[derive(Debug)]
 pub(crate) struct Counted {
     counters: [Rising; COUNTERS],
@@ -104,7 +104,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Of a device that says this when it is opened.
+    /// Starts with the counters at opening.
     pub(crate) fn new(mut before: Statistics) -> Self {
         let mut counters = [Rising::default(); COUNTERS];
         counters.iter_mut().zip(before.counters()).for_each(|(counter, count)| {
@@ -113,11 +113,11 @@ impl Counted {
         Self { counters, apart: Apart::default(), last: Statistics::default() }
     }
 
-    /// Takes what it says now, if it says anything, and returns what that comes to.
+    /// Takes the current counters, if available, and returns the counts.
     pub(crate) fn see(&mut self, now: Option<Statistics>) -> Statistics {
         let Some(mut now) = now else { return self.last };
         for (counter, count) in self.counters.iter_mut().zip(now.counters()) {
-            // What cannot be read just now stays 0, in drivers and in our shim.
+            // Counters that cannot be read now are 0, in drivers and in our shim.
             if *count > 0 {
                 counter.see(*count);
             }
@@ -129,7 +129,7 @@ impl Counted {
     }
 }
 
-/// Of `all` packets those of a queue; `by_queue` is what the driver counts apart.
+/// Returns a queue's packets out of `all`; `by_queue` has the separate counts, if any.
 fn of_queue(
     all: u64,
     by_queue: Option<&[u64; COUNTED_QUEUES]>,
@@ -163,10 +163,10 @@ mod tests {
         assert_eq!(counts(&mut apart, 9, [0, 0]).received_by(1, 2), None);
         let apart = &mut apart;
         assert_eq!(counts(apart, 10, [3, 7]).received_by(1, 2), Some(7));
-        // Read while packets came in: more altogether, then more apart.
+        // Readings while packets arrive: first a larger total, then larger queue counts.
         assert_eq!(counts(apart, 15, [3, 8]).received_by(1, 2), Some(8));
         assert_eq!(counts(apart, 15, [9, 9]).received_by(0, 2), Some(9));
-        // There are fewer counters than queues, and nothing was learnt of what is sent.
+        // There are fewer counters than queues, and nothing is known about sent packets.
         let last = Statistics { sent: 5, ..counts(apart, 15, [9, 9]) };
         assert_eq!((last.received_by(0, 17), last.received_by(0, 1)), (None, Some(15)));
         assert_eq!(last.sent_by(0, 2), None);

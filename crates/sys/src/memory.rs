@@ -1,8 +1,8 @@
-//! Memory that packets live in: regions, and mappings of regions that others made.
+//! Memory for packets: regions, and mappings of regions that other processes made.
 //!
-//! A [`Region`] is one contiguous mapping of a memfd: one page size, one NUMA node if asked, every
-//! page present before [`Region::create`] returns. It can be handed to other processes as a file
-//! descriptor, and they attach to it as a [`Mapping`].
+//! A [`Region`] is one contiguous mapping of a memfd: one page size, one NUMA node if requested,
+//! and every page is present before [`Region::create`] returns. It can be passed to other processes
+//! as a file descriptor. They attach to it as a [`Mapping`].
 //!
 //! ```text
 //!            writer's process                                reader's process
@@ -15,28 +15,28 @@
 //!     hostile input: one atomic load, clamp            a small page both sides may write
 //! ```
 //!
-//! Who owns what when: only the process that made a region can ever write it. After sealing, the
-//! kernel refuses every new writable mapping, also through `/proc/PID/fd`. (A child by fork(2)
-//! without exec has the mapping too: do not fork so.) It writes through raw pointers. A page made
-//! by [`Region::create_shared`] may be written by both sides at any time, so a reader must load
-//! each value once and check it.
+//! Ownership: only the process that made a region can ever write it. After sealing, the kernel
+//! refuses every new writable mapping, also through `/proc/PID/fd`. (A child by fork(2) without
+//! exec has the mapping too: do not fork this way.) The owner writes through raw pointers. Both
+//! sides may write a page made by [`Region::create_shared`] at any time. So a reader must load each
+//! value once and check it.
 //!
 //! # Invariants
 //! - I1. Addresses `[as_ptr(), as_ptr() + bytes())` stay mapped, and stay the same memory, until
 //!   the value is dropped.
 //! - I2. Every page of a region is populated: lack of memory is an error of `create`, never a
-//!   `SIGBUS` later. The seals keep it so: no one can shrink the file or punch a hole. (In a page
-//!   of [`Region::create_shared`] every holder of its file can punch one. It then reads as zeros,
-//!   and each access costs a page fault, a few microseconds, and never a signal.)
-//! - I3. What [`Placement`] says was asked of the kernel after the fact (`move_pages`, `smaps`),
-//!   not inferred from the request.
+//!   `SIGBUS` later. The seals keep it so: no one can shrink the file or punch a hole. (Every
+//!   holder of the file of a [`Region::create_shared`] page can punch one. The page then reads as
+//!   zeros, and each access costs a page fault, a few microseconds, but never a signal.)
+//! - I3. [`Placement`] reports what the kernel answered after the fact (`move_pages`, `smaps`), not
+//!   what was requested.
 //! - I4. No reference to a region's bytes is made in this crate.
 //!
 //! Huge pages come in two kinds. Reserved ones (`1g`, `2m`) are set aside by the administrator and
-//! are counted; a [`Reservation`] does so for a while. Transparent ones (`thp`) are ordinary memory
-//! that the kernel gathers into 2 MiB pages. `madvise(MADV_COLLAPSE)` requests that at once, and
-//! works for memfds even where `shmem_enabled` is `never`. Pages are not locked: without swap they
-//! stay, with swap [`crate::limits`] and `mlock` are the caller's choice.
+//! counted; a [`Reservation`] does so temporarily. Transparent ones (`thp`) are ordinary memory
+//! that the kernel collapses into 2 MiB pages. `madvise(MADV_COLLAPSE)` requests that
+//! synchronously, and works for memfds even if `shmem_enabled` is `never`. Pages are not locked:
+//! without swap they stay. With swap, [`crate::limits`] and `mlock` are the caller's choice.
 //!
 //! Under Miri a region is heap memory, so the code built on it can be checked. It has no file, and
 //! attaching to a file is an error.

@@ -1,6 +1,6 @@
-//! What a thread that has given up its rights is refused: 30 system calls, and files of others.
+//! Verifies what a confined thread is refused: 30 system calls, and files of others.
 //!
-//! Each try is a process: this program, started again with the number of the try.
+//! Each attempt is a process: this program, started again with the number of the attempt.
 
 use std::fs;
 use std::io;
@@ -11,9 +11,9 @@ use std::process::{Command, ExitStatus};
 use burstline_sys::privileges::{self, Access, CallFilter, Confinement, Refusal, Ruleset};
 use burstline_sys::users::Account;
 
-/// Which try a process is.
+/// The number of the attempt that this process makes.
 const TRY: &str = "BURSTLINE_TEST_TRY";
-/// The folder that a process may write.
+/// The folder that the process may write.
 const FOLDER: &str = "BURSTLINE_TEST_FOLDER";
 
 /// Calls, with first arguments that the kernel would look at.
@@ -50,7 +50,7 @@ const FORBIDDEN: [(&str, libc::c_long, libc::c_long); 30] = [
     ("settimeofday", libc::SYS_settimeofday, 0),
 ];
 
-/// Calls that fail instead: (what, number, arguments, error).
+/// Calls that fail with an error instead: (name, number, arguments, error).
 fn failing() -> [(&'static str, libc::c_long, [libc::c_long; 3], i32); 4] {
     let run = libc::c_long::from(libc::PROT_EXEC | libc::PROT_READ);
     [
@@ -63,8 +63,8 @@ fn failing() -> [(&'static str, libc::c_long, [libc::c_long; 3], i32); 4] {
 
 fn call(number: libc::c_long, arguments: [libc::c_long; 3]) -> io::Result<libc::c_long> {
     let [a, b, c] = arguments;
-    // SAFETY: no pointer among the arguments leads to memory of ours: each is 0, a small number,
-    // or a page that is never mapped.
+    // SAFETY: no argument is a pointer to our memory: each is 0, a small number, or a page that is
+    // never mapped.
     let answer = unsafe { libc::syscall(number, a, b, c, 0, 0, 0) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
 }
@@ -81,11 +81,11 @@ fn give_up(folder: &Path) {
     privileges::give_up().unwrap();
 }
 
-/// What a process does that is a try. It goes on if it was refused nothing.
+/// Makes an attempt in its process. The process continues if nothing was refused.
 fn attempt(which: usize) {
     let folder = PathBuf::from(std::env::var_os(FOLDER).unwrap());
     give_up(&folder);
-    // A thread of it has no more.
+    // A new thread has no more rights.
     let tried = std::thread::spawn(move || match FORBIDDEN.get(which) {
         Some(&(_, number, first)) => call(number, [first, 0, 0]).map(drop),
         None => Ok(()),
@@ -117,13 +117,14 @@ fn thirty_calls_end_the_process() {
         let status = start(which, &folder);
         assert_eq!(status.signal(), Some(libc::SIGSYS), "{name}: {status}");
     }
-    // Calls, of which each was refused.
+    // All calls were refused.
     let calls = FORBIDDEN.len() as u64;
     burstline_skip::ledger(calls, calls, &[]);
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// What a thread does that cannot go on. musl's `abort` makes the call `tkill`, glibc's `tgkill`.
+/// A thread aborts the process when it cannot continue. musl's `abort` calls `tkill`, glibc's
+/// `tgkill`.
 #[test]
 fn a_thread_may_abort_the_process_and_kill_nobody_by_number() {
     const SIGNAL: &str = "BURSTLINE_TEST_SIGNAL";
@@ -131,7 +132,7 @@ fn a_thread_may_abort_the_process_and_kill_nobody_by_number() {
     if let Some(number) = std::env::var(SIGNAL).ok().and_then(|text| text.parse().ok()) {
         give_up(&PathBuf::from(std::env::var_os(FOLDER).unwrap()));
         let tried = std::thread::spawn(move || {
-            // SAFETY: it has no argument and reads no memory.
+            // SAFETY: the call has no argument and reads no memory.
             let thread = unsafe { libc::syscall(libc::SYS_gettid) };
             call(libc::SYS_tkill, [thread, number, 0]).map(drop)
         });
@@ -161,7 +162,7 @@ fn files_of_others_stay_closed_and_some_calls_fail() {
         return;
     };
     let folder = PathBuf::from(folder);
-    // On a thread of its own: the test's harness still has to end the process.
+    // On another thread: the test harness still has to end the process.
     std::thread::spawn(move || {
         let has_landlock = privileges::landlock_version() > 0;
         give_up(&folder);

@@ -1,12 +1,13 @@
-//! The far end of an emulated card's cable: packets of a pcap stream, a datagram each.
+//! The far end of an emulated card's cable: packets of a pcap stream, one per datagram.
 //!
 //! ```text
 //!   burstline generate -o 'file:-?format=pcap' | wire send CARD          to the guest
 //!   wire receive CABLE 2000 | burstline count - --expect 2000            from the guest
 //! ```
 //!
-//! QEMU's `-netdev dgram` takes a datagram for a frame. CARD and CABLE are Unix sockets, QEMU's and
-//! ours. A sender waits while the other end has no room, so nothing is lost in between.
+//! QEMU's `-netdev dgram` treats each datagram as a frame. CARD and CABLE are Unix sockets of QEMU
+//! and of this program. A sender waits while the other end has no room, so nothing is lost in
+//! between.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -16,10 +17,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{env, fs};
 
-/// How long a card may take no frame, and a guest send none, before that is the end.
+/// Timeout for a card that takes no frame, and for a guest that sends none.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What may come after the last frame that is expected.
+/// How long to wait for frames after the last expected one.
 const SURPLUS: Duration = Duration::from_millis(500);
 
 /// A file's header: magic, version 2.4, zone, accuracy, longest packet, Ethernet.
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Sends all packets of standard input, and prints how many went.
+/// Sends all packets from standard input, and prints their number.
 fn send(card: &str) -> Result<(), Box<dyn Error>> {
     let mut input = BufReader::new(io::stdin().lock());
     let mut header = [0; 24];
@@ -68,7 +69,7 @@ fn send(card: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The next packet of a pcap file. `None`: there is no other.
+/// Reads the next packet of a pcap file, or `None` at its end.
 fn next(input: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut record = [0; 16];
     match input.read_exact(&mut record) {
@@ -81,10 +82,10 @@ fn next(input: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(packet))
 }
 
-/// Writes what comes in to standard output, until that is as many packets as expected and no more.
+/// Writes received packets to standard output, until the expected number has come and none follow.
 fn receive(cable: &str, packets: &str) -> Result<(), Box<dyn Error>> {
     let expected: u64 = packets.parse()?;
-    // One that an earlier run has left.
+    // An earlier run may have left the socket.
     let _ = fs::remove_file(cable);
     let socket = UnixDatagram::bind(cable)?;
     socket.set_read_timeout(Some(PATIENCE))?;
@@ -100,7 +101,7 @@ fn receive(cable: &str, packets: &str) -> Result<(), Box<dyn Error>> {
             Err(error) if is_late(&error) => break,
             Err(error) => return Err(error.into()),
         };
-        // Times are of no interest here: 0.
+        // Times do not matter here: 0.
         for word in [0, 0, length as u32, length as u32] {
             output.write_all(&word.to_le_bytes())?;
         }

@@ -19,9 +19,9 @@ pub const FAR_MAC: [u8; 6] = [0x02, 0x42, 0x55, 0, 0, 2];
 
 /// Two hosts with a veth pair between them.
 pub struct Bed {
-    /// The one that sends, in most tests.
+    /// The sender, in most tests.
     pub near: Host,
-    /// The one that is looked at, in most tests.
+    /// The host under test, in most tests.
     pub far: Host,
 }
 
@@ -34,7 +34,7 @@ impl Bed {
         Self::with_mtu(1500)
     }
 
-    /// As [`new`](Self::new), with another MTU.
+    /// Like [`new`](Self::new), with another MTU.
     ///
     /// # Errors
     /// As [`Host::new`].
@@ -46,11 +46,11 @@ impl Bed {
         Ok(bed)
     }
 
-    /// A bed, or `None` after the calling test was counted as skipped: where this process may not
-    /// make namespaces, or the program `ip` is not installed.
+    /// Makes a bed, or returns `None` after counting the calling test as skipped. It is skipped if
+    /// this process may not make namespaces, or the program `ip` is not installed.
     ///
     /// # Panics
-    /// There is no bed for another reason: that is a fault, and no reason to skip.
+    /// If there is no bed for another reason: that is a bug, not a reason to skip.
     pub fn or_skip() -> Option<Self> {
         match Self::new() {
             Ok(bed) => Some(bed),
@@ -62,15 +62,15 @@ impl Bed {
         }
     }
 
-    /// Lays another cable, with the link addresses of the first, and takes both ends up.
+    /// Adds another cable, with the MAC addresses of the first, and sets both ends up.
     ///
     /// # Errors
-    /// [`BedError::Failed`] with what `ip` says.
+    /// [`BedError::Failed`] with the message of `ip`.
     pub fn connect(&self, near: &str, far: &str, mtu: u32) -> Result<(), BedError> {
         self.connect_queues(near, far, mtu, 1)
     }
 
-    /// As [`connect`](Self::connect), with `queues` queues each way at either end, at least 1.
+    /// Like [`connect`](Self::connect), with `queues` queues each way at either end, at least 1.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).

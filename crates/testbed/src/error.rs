@@ -1,8 +1,8 @@
-//! Why there is no bed to test on.
+//! Why a test bed is not available.
 
 use std::io;
 
-/// Why a host or a bed could not be made, or a program not run on it.
+/// Why a host or a bed could not be made, or a program could not run on it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BedError {
@@ -11,7 +11,7 @@ pub enum BedError {
         "a network namespace needs root, or a user namespace: run it again under `unshare -Urn`"
     )]
     NotPermitted,
-    /// The kernel said no for another reason.
+    /// The kernel refused for another reason.
     #[error("network namespace: {0}")]
     Namespace(io::Error),
     /// A program is not installed.
@@ -27,7 +27,7 @@ pub enum BedError {
     NotStarted {
         /// The program.
         program: String,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// A program failed.

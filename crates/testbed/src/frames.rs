@@ -1,4 +1,4 @@
-//! Frames that carry a number, so that each can be missed.
+//! Frames that carry a number, so that each missing one can be identified.
 //!
 //! ```text
 //! | to, 6 | from, 6 | tags, 4 each | 0x88b5 | number, 8, big-endian | pattern of the number ... |
@@ -13,7 +13,7 @@ use burstline_afpacket::{SEND_MAX, Sender};
 
 use crate::{FAR_MAC, NEAR_MAC};
 
-/// What the frames say they are.
+/// The EtherType of the frames.
 pub const ETHERTYPE: u16 = 0x88b5;
 
 /// Bytes of a frame up to the end of its number, tags not counted.
@@ -24,7 +24,7 @@ pub const SEQUENCE_BYTES: usize = 14 + 8;
 pub struct Tag {
     /// 0x8100 or 0x88a8.
     pub protocol: u16,
-    /// Priority and VLAN number.
+    /// Priority and VLAN id.
     pub control: u16,
 }
 
@@ -33,26 +33,26 @@ pub struct Tag {
 pub struct Frames {
     /// The first number.
     pub first: u64,
-    /// How many.
+    /// The number of frames.
     pub count: u64,
     /// Bytes of each without FCS, tags included.
     pub length: usize,
-    /// The outermost comes first.
+    /// Tags, the outermost first.
     pub tags: Vec<Tag>,
 }
 
 impl Frames {
-    /// `count` frames of `length` bytes, numbered from 0, without tags.
+    /// Makes `count` frames of `length` bytes, numbered from 0, without tags.
     pub fn new(count: u64, length: usize) -> Self {
         Self { first: 0, count, length, tags: Vec::new() }
     }
 
-    /// Where in a frame its number is.
+    /// Returns the offset of a frame's number.
     pub fn number_at(&self) -> usize {
         SEQUENCE_BYTES - 8 + 4 * self.tags.len()
     }
 
-    /// The bytes of the frame with this number, as on the wire.
+    /// Returns the bytes of the frame with this number, as on the wire.
     pub fn frame(&self, number: u64) -> Vec<u8> {
         let mut frame = [FAR_MAC, NEAR_MAC].concat();
         for tag in &self.tags {
@@ -66,11 +66,11 @@ impl Frames {
         frame
     }
 
-    /// Sends them all from an interface of the calling thread's host. Returns how many the device
+    /// Sends all frames from an interface of the calling thread's host. Returns how many the device
     /// took: all of them, if there is no error.
     ///
     /// # Errors
-    /// What the kernel says of the first frame that it does not take.
+    /// Errors from the kernel for the first frame that it does not take.
     pub fn send(&self, sender: &mut Sender) -> io::Result<u64> {
         let mut sent = 0;
         while sent < self.count {
@@ -89,7 +89,7 @@ impl Frames {
     }
 }
 
-/// The number that a frame carries; `None` if it is none of ours.
+/// Returns the number of a frame; `None` if it is not one of ours.
 pub fn sequence_of(frame: &[u8]) -> Option<u64> {
     let mut at = 12;
     loop {

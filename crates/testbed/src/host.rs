@@ -11,27 +11,27 @@ use crate::{BedError, Program, program};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread in its own network namespace, or [here](Self::here): it does one job after the other.
+/// A thread in its own network namespace, or [here](Self::here). It runs one job after the other.
 ///
-/// It ends, and its programs with it, when this is dropped.
+/// Dropping it ends the thread and its programs.
 pub struct Host {
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
     thread_id: u32,
 }
 
-/// What the kernel has counted on an interface: packets, where it does not say bytes.
+/// The kernel's counters of an interface, in packets unless they are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceCounts {
-    /// Received.
+    /// Packets received.
     pub received: u64,
-    /// Received, in bytes without FCS.
+    /// Bytes received, without FCS.
     pub received_bytes: u64,
-    /// Received, and handed to no program.
+    /// Packets received, but dropped before any program got them.
     pub received_dropped: u64,
-    /// Sent.
+    /// Packets sent.
     pub sent: u64,
-    /// Given to the device to be sent, and dropped there.
+    /// Packets given to the device to be sent, and dropped there.
     pub sent_dropped: u64,
 }
 
@@ -40,15 +40,15 @@ impl Host {
     ///
     /// # Errors
     /// - [`BedError::NotPermitted`]: neither root nor in a user namespace.
-    /// - [`BedError::Missing`]: the program `ip` is not there.
+    /// - [`BedError::Missing`]: the program `ip` is not installed.
     pub fn new() -> Result<Self, BedError> {
         let host = Self::on_thread(|| enter().and_then(|()| thread_number()))?;
         host.command("ip", &["link", "set", "lo", "up"])?;
         Ok(host)
     }
 
-    /// A host in the caller's own network namespace, with all that is in it, which stays: for
-    /// programs on interfaces that are not made here.
+    /// Makes a host in the caller's own network namespace, which stays: for programs on interfaces
+    /// that are not made here.
     ///
     /// # Errors
     /// [`BedError::Namespace`]: the thread cannot be started.
@@ -75,15 +75,15 @@ impl Host {
         Ok(Self { jobs: Some(jobs), thread: Some(thread), thread_id })
     }
 
-    /// The thread's number, by which the namespace can be named.
+    /// Returns the thread's id, by which the namespace can be named.
     pub fn thread_id(&self) -> u32 {
         self.thread_id
     }
 
-    /// Does a job on the host's thread and waits for it.
+    /// Runs a job on the host's thread and waits for it.
     ///
     /// # Panics
-    /// If the job does.
+    /// If the job panics.
     pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (answer, outcome) = mpsc::channel();
         let job = move || drop(answer.send(catch_unwind(AssertUnwindSafe(job))));
@@ -95,7 +95,7 @@ impl Host {
         }
     }
 
-    /// Runs a program on the host to its end and returns what it printed.
+    /// Runs a program on the host to its end and returns its output.
     ///
     /// # Errors
     /// [`BedError`] if it cannot be started, or fails.
@@ -108,7 +108,7 @@ impl Host {
         program::checked(name, &command, output)
     }
 
-    /// Starts a program on the host. It is killed when it is dropped, or the host.
+    /// Starts a program on the host. It is killed when it or the host is dropped.
     ///
     /// # Errors
     /// [`BedError`] if it cannot be started.
@@ -124,7 +124,7 @@ impl Host {
         child.map_err(|error| program::not_started(name, error))
     }
 
-    /// What the kernel has counted on an interface; zeros if there is none of that name.
+    /// Returns the kernel's counters of an interface; zeros if there is none of that name.
     pub fn counts(&self, interface: &str) -> InterfaceCounts {
         let interface = interface.to_owned();
         let list = self.run(|| fs::read_to_string("/proc/thread-self/net/dev"));
@@ -155,7 +155,7 @@ impl Drop for Host {
     }
 }
 
-/// Enters a new namespace, and switches IPv6 off in it.
+/// Enters a new namespace, and disables IPv6 in it.
 fn enter() -> Result<(), BedError> {
     namespace::enter_new_network().map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => BedError::NotPermitted,
@@ -169,7 +169,7 @@ fn enter() -> Result<(), BedError> {
     Ok(())
 }
 
-/// The calling thread's.
+/// Returns the calling thread's id.
 fn thread_number() -> Result<u32, BedError> {
     let link = fs::read_link("/proc/thread-self").map_err(BedError::Namespace)?;
     let number = link.file_name().and_then(|name| name.to_str()?.parse().ok());

@@ -1,9 +1,9 @@
-//! The injector: numbered frames that come in by an interface as if off the wire.
+//! The injector: numbered frames that arrive on an interface as if off the wire.
 //!
-//! What makes them is [`burstline_xdp::inject`], which says how; here are amounts and rates.
+//! [`burstline_xdp::inject`] makes the frames and explains how; this module adds amounts and rates.
 //!
 //! # Invariants
-//! - J1. `offered` is one for each frame that the receiving program, or the stack, was given.
+//! - J1. `offered` counts each frame given to the receiving program or the stack.
 //! - J2. Numbers are consecutive on each interface, over all calls, beginning with the first.
 
 mod pace;
@@ -18,17 +18,17 @@ use burstline_xdp::inject::{Generator, Numbers, attached, interface_index};
 use crate::Frames;
 use pace::Pace;
 
-/// Bytes of the shortest frame without FCS: Ethernet's.
+/// Length of the shortest frame without FCS, in bytes: Ethernet's.
 pub const INJECTED_BYTES_MIN: usize = 60;
 
-/// Frames of one call: enough for its own cost to vanish, little enough to look at the time.
+/// Frames per call: enough to make its own cost negligible, few enough to check the time.
 const CALL_FRAMES: u64 = 4096;
 
-/// The same where frames are dealt over several interfaces: less than the smallest ring has room
+/// Frames per call if they are dealt over several interfaces: fewer than the smallest ring has room
 /// for.
 const DEALT_FRAMES: u64 = 256;
 
-/// Frames that the kernel handles at a time, as a driver would in one poll.
+/// Frames that the kernel handles at a time, like a driver in one poll.
 const BATCH: u32 = 64;
 
 /// What to inject, and where.
@@ -36,22 +36,23 @@ const BATCH: u32 = 64;
 pub struct InjectorOptions {
     /// An interface of the calling thread's host.
     pub interface: String,
-    /// Who is given them.
+    /// The receiver of the frames.
     pub receiver: Target,
-    /// The bytes, of [`INJECTED_BYTES_MIN`] to [`INJECTED_BYTES_MAX`].
+    /// The frame, of [`INJECTED_BYTES_MIN`] to [`INJECTED_BYTES_MAX`] bytes.
     pub frame: Vec<u8>,
-    /// Where in the frame its number is written: 8 bytes, big-endian. `None`: all are identical,
-    /// and an attached program is run as it is, without a generator.
+    /// Offset of the frame's number: 8 bytes, big-endian. `None` for identical frames. Then an
+    /// attached program is run directly, without a generator.
     pub number_at: Option<usize>,
     /// The first number.
     pub first: u64,
-    /// Whether numbered frames are of several flows.
+    /// Set if numbered frames belong to several flows.
     pub flows: Option<Flows>,
 }
 
 impl InjectorOptions {
-    /// `frames`, from its first number on and without its end, for the program that is attached to
-    /// `interface`. Frames differ only in their number: the pattern behind it is the first one's.
+    /// Injects `frames` from their first number on, without an end, into the program attached to
+    /// `interface`. Frames differ only in their number: the pattern behind it is that of the first
+    /// frame.
     pub fn numbered(interface: &str, frames: &Frames) -> Self {
         Self {
             interface: interface.to_owned(),
@@ -63,7 +64,7 @@ impl InjectorOptions {
         }
     }
 
-    /// The same without numbers: all frames are the first one.
+    /// The same without numbers: all frames equal the first one.
     pub fn identical(interface: &str, frames: &Frames) -> Self {
         Self { number_at: None, ..Self::numbered(interface, frames) }
     }
@@ -74,34 +75,34 @@ impl InjectorOptions {
     }
 }
 
-/// How much to inject.
+/// The amount to inject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
     /// This many frames, exactly.
     Frames(u64),
-    /// For so long.
+    /// For this long.
     Time(Duration),
 }
 
-/// What was injected.
+/// The result of an injection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Injected {
-    /// Frames that the receiver was given.
+    /// Frames given to the receiver.
     pub offered: u64,
-    /// From the first call to the end of the last one.
+    /// Time from the first call to the end of the last one.
     pub elapsed: Duration,
 }
 
 impl Injected {
-    /// Frames a second.
+    /// Frames per second.
     pub fn rate_pps(&self) -> f64 {
         self.offered as f64 / self.elapsed.as_secs_f64()
     }
 }
 
-/// What is run for each frame.
+/// The program that runs for each frame.
 enum Runner {
-    /// The attached program itself; how many frames it was given is what the calls asked for.
+    /// The attached program itself; `offered` is the sum of the requested frames.
     Attached {
         program: Program,
         offered: u64,
@@ -109,35 +110,35 @@ enum Runner {
     Generator(Generator),
 }
 
-/// A source of frames that come in by one interface, or by several in turns.
+/// A source of frames for one interface, or for several in turn.
 pub struct Injector {
     lanes: Vec<Lane>,
-    /// Which one is next.
+    /// The next lane.
     next: usize,
     frame: Vec<u8>,
 }
 
-/// What frames of one interface are made by.
+/// The injector of one interface.
 struct Lane {
     runner: Runner,
     interface_index: u32,
 }
 
 impl Injector {
-    /// Makes an injector for an interface of the calling thread's host, on which it must also be
-    /// used: interfaces have numbers, which are the host's own.
+    /// Makes an injector for an interface of the calling thread's host. Use it only on that host:
+    /// interface indices are local to the host.
     ///
     /// # Errors
-    /// [`InjectorError`], each variant as it says. Needs root in the first user namespace.
+    /// See [`InjectorError`]. Needs root in the first user namespace.
     pub fn new(options: &InjectorOptions) -> Result<Self, InjectorError> {
         Self::dealing(options, std::slice::from_ref(&options.interface))
     }
 
-    /// As [`new`](Self::new), with frames dealt over these interfaces, at least one, in place of
-    /// the options' one: a few hundred to each in turn.
+    /// Like [`new`](Self::new), with frames dealt over these interfaces instead of the options'
+    /// one: a few hundred to each in turn. There must be at least one interface.
     ///
     /// # Errors
-    /// As there.
+    /// The same.
     ///
     /// # Panics
     /// If there is no interface.
@@ -152,10 +153,10 @@ impl Injector {
         Ok(Self { lanes, next: 0, frame: options.frame.clone() })
     }
 
-    /// Injects an amount, evenly at `rate_pps` frames a second, at least 1, or as fast as it goes.
-    /// What a stall has held up is caught up with.
+    /// Injects an amount, evenly at `rate_pps` frames a second, at least 1, or at full speed.
+    /// Catches up after a stall.
     ///
-    /// Cost: this core, all of it, unless the rate leaves time to sleep.
+    /// Cost: all of this core, unless the rate leaves time to sleep.
     ///
     /// # Errors
     /// [`InjectorError::Bpf`] if the interface is gone;
@@ -188,7 +189,7 @@ impl Injector {
         Ok(Injected { offered: done, elapsed: pace.elapsed() })
     }
 
-    /// Frames that the receiver was given since this was made.
+    /// Frames given to the receiver since the injector was made.
     fn offered(&self) -> Result<u64, InjectorError> {
         self.lanes.iter().map(Lane::offered).sum()
     }
@@ -212,7 +213,7 @@ impl Lane {
         Ok(Self { runner, interface_index })
     }
 
-    /// As [`Injector::offered`], of this interface.
+    /// Like [`Injector::offered`], for this interface.
     fn offered(&self) -> Result<u64, InjectorError> {
         match &self.runner {
             Runner::Attached { offered, .. } => Ok(*offered),
@@ -247,7 +248,7 @@ fn check(options: &InjectorOptions) -> Result<(), InjectorError> {
     if is_fine { Ok(()) } else { Err(InjectorError::Frame { bytes, least, number_at }) }
 }
 
-/// As [`monotonic_ns`], as a span.
+/// Returns [`monotonic_ns`] as a duration.
 fn now() -> Duration {
     Duration::from_nanos(monotonic_ns())
 }

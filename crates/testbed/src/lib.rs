@@ -7,15 +7,16 @@
 //!   ping, curl, a sender of frames            the port under test, a server
 //! ```
 //!
-//! A [`Host`] is a thread in a network namespace without a name. Jobs and programs are run on it;
-//! sockets they open stay in its namespace wherever they are used later. IPv6 is off, so that a
-//! host sends nothing that it was not told to.
+//! A [`Host`] is a thread in a network namespace without a name. Jobs and programs run on it; their
+//! sockets stay in its namespace wherever they are used later. IPv6 is off, so a host sends nothing
+//! unrequested.
 //!
 //! Invariants:
 //! - T1: nothing is sent on an interface that was not made here.
-//! - T2: nothing is left, even after SIGKILL. A namespace goes with its last thread, program and
-//!   socket; interfaces go with their namespace; programs are killed when their host's thread ends.
-//! - T3: where the bed cannot be made, the caller gets the reason, with the mend.
+//! - T2: nothing is left, even after SIGKILL. A namespace ends with its last thread, program and
+//!   socket; interfaces end with their namespace; programs are killed when their host's thread
+//!   ends.
+//! - T3: if the bed cannot be made, the caller gets the reason, with the remedy.
 #![forbid(unsafe_code)]
 
 mod bed;

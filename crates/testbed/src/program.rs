@@ -1,9 +1,9 @@
 //! Programs on a host.
 //!
-//! Each is started through `setpriv --pdeathsig KILL`: when the thread that started it ends, for
-//! any reason, the kernel kills it. A starter that ends before `setpriv` has come so far is the one
-//! gap. Where it is killed, a shell sees then that the parent is another; where only the thread
-//! would end, [`start`] does not return before.
+//! Each is started through `setpriv --pdeathsig KILL`: the kernel kills the program when the thread
+//! that started it ends, for any reason. There is one gap: the starter may end before `setpriv` has
+//! made its request. If the starting process is killed, a shell then notices that its parent has
+//! changed. If only the thread would end, [`start`] does not return before.
 
 use std::io::{self, Read};
 use std::process::{Child, Command, Output, Stdio};
@@ -12,7 +12,7 @@ use std::{fs, process, thread};
 
 use crate::BedError;
 
-/// Which Debian package a program is in.
+/// The Debian package of each program.
 const PACKAGES: [(&str, &str); 5] = [
     ("ip", "iproute2"),
     ("ping", "iputils-ping"),
@@ -21,38 +21,38 @@ const PACKAGES: [(&str, &str); 5] = [
     ("ethtool", "ethtool"),
 ];
 
-/// Between two looks whether a program has ended.
+/// Interval of checks whether a program has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What a shell returns when there is no such program. Source: POSIX.1-2017, sh, "EXIT STATUS".
+/// A shell's exit status if there is no such program. Source: POSIX.1-2017, sh, "EXIT STATUS".
 const NOT_FOUND: i32 = 127;
 
 /// The name of the threads that start programs. The kernel keeps 15 bytes of it.
 pub(crate) const HOST_THREAD: &str = "testbed-host";
 
-/// Arguments of [`command`] in front of the program's name.
+/// Arguments of [`command`] before the program's name.
 const WRAPPER_ARGUMENTS: usize = 7;
 
 /// A program that runs on a host. Dropping it kills it.
 pub struct Program(Child);
 
 impl Program {
-    /// Its process number.
+    /// Returns its pid.
     pub fn process_id(&self) -> u32 {
         self.0.id()
     }
 
-    /// Kills it with SIGKILL and waits until it is gone.
+    /// Kills the program with SIGKILL and waits until it is gone.
     pub fn kill(&mut self) {
-        // It may have ended by itself.
+        // The program may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 
-    /// Waits until it ends, and returns whether it succeeded and what it has printed.
+    /// Waits until the program ends, and returns whether it succeeded and its output.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn finish(mut self) -> io::Result<(bool, String)> {
         let mut text = String::new();
         if let Some(mut output) = self.0.stdout.take() {
@@ -61,11 +61,11 @@ impl Program {
         Ok((self.0.wait()?.success(), text))
     }
 
-    /// Waits until it ends, and no longer than `limit`. False if it has not. What it prints
-    /// meanwhile has to fit into a pipe.
+    /// Waits until the program ends, for at most `limit`. Returns false if it has not ended. Its
+    /// output meanwhile must fit into a pipe.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn ends_within(&mut self, limit: Duration) -> io::Result<bool> {
         let began = Instant::now();
         while self.0.try_wait()?.is_none() {
@@ -77,10 +77,11 @@ impl Program {
         Ok(true)
     }
 
-    /// Reads what it prints up to a line that has `text` in it. False if it ends before.
+    /// Reads the program's output up to a line that contains `text`. Returns false if it ends
+    /// before.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn wait_for(&mut self, text: &str) -> io::Result<bool> {
         let Some(output) = self.0.stdout.as_mut() else { return Ok(false) };
         let (mut seen, mut byte) = (Vec::new(), [0]);
@@ -100,7 +101,7 @@ impl Drop for Program {
     }
 }
 
-/// The command that runs `name` and dies with its starter.
+/// Makes the command that runs `name` and dies with its starter.
 pub(crate) fn command(name: &str, arguments: &[&str]) -> Command {
     let check = format!("[ $PPID = {} ] && exec \"$@\"", process::id());
     let mut command = Command::new("setpriv");
@@ -112,8 +113,8 @@ pub(crate) fn command(name: &str, arguments: &[&str]) -> Command {
 pub(crate) fn start(command: &mut Command) -> io::Result<Program> {
     let child = command.stdout(Stdio::piped()).spawn()?;
     let name = format!("/proc/{}/comm", child.id());
-    // It has its starter's name, then setpriv's, and another one once the kernel knows which thread
-    // to watch.
+    // The process first has its starter's name, then setpriv's. It has another name once the kernel
+    // knows which thread to watch.
     let is_early = |name: String| [HOST_THREAD, "setpriv"].contains(&name.trim());
     while fs::read_to_string(&name).is_ok_and(is_early) {
         thread::yield_now();
@@ -121,7 +122,7 @@ pub(crate) fn start(command: &mut Command) -> io::Result<Program> {
     Ok(Program(child))
 }
 
-/// What a command printed, if it succeeded.
+/// Returns the output of a command if it succeeded.
 pub(crate) fn checked(
     name: &str,
     command: &Command,

@@ -6,18 +6,18 @@ use std::thread;
 
 use crate::Host;
 
-/// Answers every request on a port of `host` with `bytes` bytes, for as long as the process lives.
-/// Returns where it listens.
+/// Answers every request on a port of `host` with `bytes` bytes, as long as the process lives.
+/// Returns the listening address.
 ///
 /// # Errors
-/// What the kernel says to listening on `address`.
+/// Errors from the kernel when listening on `address`.
 pub fn serve_bytes(host: &Host, address: &str, bytes: usize) -> io::Result<SocketAddr> {
     let address = format!("{address}:0");
     let listener = host.run(move || TcpListener::bind(address))?;
     let place = listener.local_addr()?;
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
-            // A client that goes away is its own affair.
+            // A client that disconnects is not our problem.
             let _ = answer(client, bytes);
         }
     });

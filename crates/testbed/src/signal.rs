@@ -1,17 +1,17 @@
-//! Signals to programs that tests and the lab have started. A system call, because the program
-//! kill(1) is not part of a bare Debian.
+//! Sends signals to programs started by tests and the lab. By a system call, because a minimal
+//! Debian does not have kill(1).
 
 use std::io;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Sends a signal to a process; `name` is as kill(1) has it: `-INT`, `-KILL`, `-STOP`, ...
+/// Sends a signal to a process; `name` is as in kill(1): `-INT`, `-KILL`, `-STOP`, ...
 ///
 /// # Errors
-/// There is no such process, or it is another user's.
+/// There is no such process, or it belongs to another user.
 ///
 /// # Panics
-/// On a name or number that is none: a mistake of the caller.
+/// On an invalid name or number: a bug of the caller.
 pub fn signal(process_id: u32, name: &str) -> io::Result<()> {
     let signal = match name {
         "-HUP" => Signal::HUP,

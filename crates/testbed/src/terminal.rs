@@ -19,7 +19,7 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 /// A terminal, and the program in it.
 pub struct Terminal {
     master: File,
-    /// The program's side, so that its state can be seen when the program has gone.
+    /// The program's side, so that its state can be read after the program has ended.
     slave: File,
     child: Child,
     shown: Arc<Mutex<Vec<u8>>>,
@@ -53,7 +53,7 @@ impl Terminal {
         let (mut from, to) = (master.try_clone()?, Arc::clone(&shown));
         thread::spawn(move || {
             let mut place = [0; 4096];
-            // It ends when no process has the other side any more.
+            // The thread ends when no process has the other side open.
             while let Ok(bytes @ 1..) = from.read(&mut place) {
                 let mut shown = to.lock().unwrap_or_else(PoisonError::into_inner);
                 shown.extend_from_slice(&place[..bytes]);
@@ -62,46 +62,46 @@ impl Terminal {
         Ok(Self { master, slave, child, shown })
     }
 
-    /// Types.
+    /// Types keys.
     ///
     /// # Errors
-    /// The terminal has gone.
+    /// The terminal is gone.
     pub fn press(&mut self, keys: &str) -> io::Result<()> {
         self.master.write_all(keys.as_bytes())
     }
 
-    /// Changes its size; the program gets a signal.
+    /// Changes the size; the program gets a signal.
     ///
     /// # Errors
-    /// The terminal has gone.
+    /// The terminal is gone.
     pub fn resize(&self, columns: u16, rows: u16) -> io::Result<()> {
         Ok(tcsetwinsize(&self.master, size(columns, rows))?)
     }
 
-    /// All that the program has printed so far, orders to the terminal included.
+    /// Returns all output of the program so far, including control sequences.
     pub fn shown(&self) -> String {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&shown).into_owned()
     }
 
-    /// Whether the terminal gives lines and shows what is typed, as a shell wants it.
+    /// Returns whether the terminal is in line mode with echo, as a shell expects.
     ///
     /// # Errors
-    /// The terminal has gone.
+    /// The terminal is gone.
     pub fn is_sane(&self) -> io::Result<bool> {
         let modes = tcgetattr(&self.slave)?.local_modes;
         Ok(modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG))
     }
 
-    /// The program's process.
+    /// Returns the program's pid.
     pub fn process_id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for the program's end, at most this long.
+    /// Waits at most this long for the program to end.
     ///
     /// # Errors
-    /// It has not ended by then.
+    /// It has not ended in time.
     pub fn wait(&mut self, most: Duration) -> io::Result<ExitStatus> {
         let begun = Instant::now();
         loop {
@@ -118,7 +118,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // It may have ended.
+        // The program may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -128,7 +128,8 @@ fn size(columns: u16, rows: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// A terminal that is opened by a session's leader without one would become its own.
+/// Opens a terminal without making it the caller's controlling terminal, which happens to a session
+/// leader without one.
 fn open_without_control(path: &std::path::Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags, open};
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;

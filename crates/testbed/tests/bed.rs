@@ -1,4 +1,4 @@
-//! The bed itself: hosts reach each other, counts are exact, and nothing is left.
+//! The bed: hosts reach each other, counts are exact, and nothing is left.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -9,10 +9,10 @@ use burstline_testbed::{Bed, BedError, FAR, FAR_ADDRESS, Frames, NEAR, sequence_
 
 const CHILD: &str = "BURSTLINE_TEST_BED";
 
-/// Whether this process is still doing something. What has died and was not waited for is not.
+/// Whether this process is still running. A zombie is not.
 fn is_alive(process: &str) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // Source: proc_pid_stat(5); the name before the state may have brackets in it.
+    // Source: proc_pid_stat(5); the name before the state may contain parentheses.
     status.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
@@ -82,7 +82,7 @@ fn programs_die_with_their_host() {
     drop(sleeper);
 }
 
-/// Not a test by itself: what the next one runs in another process.
+/// Not a test: the next test runs it in another process.
 #[test]
 #[ignore = "another test runs it"]
 fn the_child() {

@@ -14,7 +14,7 @@ use burstline_xdp::bpf::{
 };
 use std::time::{Duration, Instant};
 
-/// Long enough for a crowded machine; only a test that fails waits so long.
+/// Long enough for a busy machine; only a failing test waits that long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Distinct frames of a test.
@@ -26,7 +26,7 @@ struct Tally {
     _link: Link,
 }
 
-/// Counts each frame under the number at byte `at`; a number above `numbers` goes under `numbers`.
+/// Counts each frame under the number at byte `at`; a number above `numbers` counts as `numbers`.
 /// On an interface of the calling thread's host.
 fn tally(interface: &str, at: i16, numbers: u32, has_fragments: bool) -> Tally {
     let seen = MappedArray::create("tally", 1, numbers + 1).unwrap();
@@ -62,7 +62,7 @@ fn tally(interface: &str, at: i16, numbers: u32, has_fragments: bool) -> Tally {
     Tally { seen, _link: link }
 }
 
-/// Injects, or says aloud that this is for root in the first user namespace only.
+/// Makes an injector, or reports that this needs root in the first user namespace.
 fn injector(test: &str, options: &InjectorOptions) -> Option<Injector> {
     match Injector::new(options) {
         Ok(injector) => Some(injector),
@@ -74,7 +74,7 @@ fn injector(test: &str, options: &InjectorOptions) -> Option<Injector> {
     }
 }
 
-/// Whether maps and programs may be made here.
+/// Returns whether maps and programs may be made here.
 fn may_program(test: &str) -> bool {
     match MappedArray::create("probe", 1, 1) {
         Ok(_) => true,
@@ -113,7 +113,7 @@ fn a_program_sees_each_number_once() {
             let tally = tally(FAR, at, COUNT as u32, has_fragments);
             let options = InjectorOptions::numbered(FAR, &frames);
             let Some(mut injector) = injector(test, &options) else { return };
-            // In parts, the last of which is odd.
+            // In two parts of odd size.
             let first = injector.inject(Amount::Frames(COUNT / 2 + 1), None).unwrap();
             let second = injector.inject(Amount::Frames(COUNT / 2 - 1), None).unwrap();
             assert_eq!((first.offered, second.offered), (COUNT / 2 + 1, COUNT / 2 - 1));
@@ -134,7 +134,7 @@ fn a_packet_socket_sees_each_number_once() {
         return;
     }
     bed.far.run(move || {
-        // Room for all, so that nothing hangs on who runs when.
+        // Room for all, so that scheduling does not matter.
         let options = RingOptions { block_bytes: 1 << 20, blocks: 32, ..RingOptions::default() };
         let mut ring = Ring::open(FAR, &options).unwrap();
         let frames = Frames { first: 1 << 40, ..Frames::new(0, 60) };
@@ -153,7 +153,7 @@ fn a_packet_socket_sees_each_number_once() {
     });
 }
 
-/// Takes frames of just these numbers, in this order.
+/// Receives frames with exactly these numbers, in this order.
 fn take(ring: &mut Ring, numbers: impl Iterator<Item = u64>) {
     let (mut numbers, start) = (numbers.peekable(), Instant::now());
     while numbers.peek().is_some() {

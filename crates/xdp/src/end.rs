@@ -1,4 +1,4 @@
-//! One queue of one interface, with the socket on it: what all users of XDP sockets have.
+//! One queue of one interface with its socket: the common part of all users of XDP sockets.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,18 +9,18 @@ use crate::interface::{self, Questions, XdpInterface};
 use crate::system::RawSocket;
 use burstline_sys::interface::LinkState;
 
-/// What the kernel has counted for a socket since it was opened.
+/// The kernel's counters for a socket since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketStatistics {
     /// Packets redirected to the socket and dropped there: no frame, or too long for one.
     pub dropped: u64,
-    /// Packets that the rx ring had no room for.
+    /// Packets lost because the rx ring was full.
     pub ring_full: u64,
     /// Times that the fill ring was empty: of `dropped`, each packet that would have fitted into
-    /// one frame. Those that need several are not counted here. In zero-copy mode this is no number
-    /// of packets, and what the device dropped is in its own counters.
+    /// one frame. Packets that need several frames are not counted here. In zero-copy mode this is
+    /// not a number of packets, and the device's drops are in its own counters.
     pub fill_empty: u64,
-    /// Addresses in our rings that the kernel refused: a fault of this module.
+    /// Addresses in our rings that the kernel refused: a bug in this module.
     pub invalid: u64,
 }
 
@@ -35,7 +35,7 @@ impl From<libc::xdp_statistics> for SocketStatistics {
     }
 }
 
-/// A queue that packets come in by, leave by, or both.
+/// A queue that packets are received on, sent on, or both.
 pub struct QueueEnd {
     socket: Arc<RawSocket>,
     questions: Questions,
@@ -45,8 +45,8 @@ pub struct QueueEnd {
 }
 
 impl QueueEnd {
-    /// Makes a socket for a queue of an interface of the calling thread's network namespace. It
-    /// does not take the queue yet.
+    /// Makes a socket for a queue of an interface of the calling thread's network namespace. The
+    /// socket is not bound to the queue yet.
     pub(super) fn new(interface: &str, queue: u32) -> Result<Self, XdpError> {
         let fail = |call| XdpError::system(interface, call);
         let socket = Arc::new(RawSocket::new().map_err(fail("socket(AF_XDP)"))?);
@@ -59,7 +59,7 @@ impl QueueEnd {
         Ok(Self { socket, questions, interface: found, queue, is_zero_copy: false })
     }
 
-    /// To be called once the socket is bound.
+    /// Call it once the socket is bound.
     pub(super) fn begin(&mut self) {
         self.is_zero_copy = self.socket.is_zero_copy().unwrap_or(false);
     }
@@ -68,7 +68,7 @@ impl QueueEnd {
         &self.socket
     }
 
-    /// The interface as it was when this was opened.
+    /// The interface as it was at opening.
     pub fn interface(&self) -> &XdpInterface {
         &self.interface
     }
@@ -78,28 +78,28 @@ impl QueueEnd {
         self.queue
     }
 
-    /// Whether the device works in the frames itself.
+    /// Whether the device accesses the frames directly.
     pub fn is_zero_copy(&self) -> bool {
         self.is_zero_copy
     }
 
-    /// How the interface is now. Cost: up to six system calls.
+    /// Queries the state of the interface. Cost: up to six system calls.
     ///
     /// # Errors
-    /// What the kernel says, unless the interface is gone.
+    /// Errors from the kernel, unless the interface is gone.
     pub fn link_state(&self) -> io::Result<LinkState> {
         interface::link_state(&self.socket, &self.questions, self.interface.link.index)
     }
 
-    /// What the kernel has counted here. Cost: one system call.
+    /// Reads the kernel's counters. Cost: one system call.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn statistics(&self) -> io::Result<SocketStatistics> {
         self.socket.statistics().map(SocketStatistics::from)
     }
 
-    /// What the kernel's rings said here cannot be.
+    /// Makes the error for an invalid descriptor in a ring of the kernel.
     #[cold]
     #[inline(never)]
     pub(super) fn bad_descriptor(&self, address: u64, length: u32) -> XdpError {

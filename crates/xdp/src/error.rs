@@ -1,4 +1,4 @@
-//! Why an XDP socket could not be opened, in one line each, with what would mend it.
+//! Errors of XDP sockets, in one line each, with the remedy.
 
 use std::io;
 
@@ -18,12 +18,12 @@ pub enum XdpError {
     NoSuchQueue {
         /// The interface.
         interface: String,
-        /// The queue asked for.
+        /// The requested queue.
         queue: u32,
-        /// How many there are.
+        /// The number of queues.
         queues: u32,
     },
-    /// The process may not have XDP sockets.
+    /// The process may not open XDP sockets.
     #[error(
         "XDP sockets need CAP_NET_RAW, and their program CAP_BPF and CAP_NET_ADMIN: \
          sudo setcap cap_bpf,cap_perfmon,cap_net_admin,cap_net_raw,cap_ipc_lock+ep {program}"
@@ -32,19 +32,19 @@ pub enum XdpError {
         /// The path of this program.
         program: String,
     },
-    /// The kernel was built without them.
+    /// The kernel was built without XDP sockets.
     #[error("this kernel has no XDP sockets (CONFIG_XDP_SOCKETS); use afpacket:{interface}")]
     NotSupported {
         /// The interface.
         interface: String,
     },
-    /// The driver cannot do zero-copy.
+    /// The driver does not support zero-copy.
     #[error("{interface}: its driver cannot write into our memory; use copy=copy or copy=auto")]
     NoZeroCopy {
         /// The interface.
         interface: String,
     },
-    /// Another process has the queue, and did not give it back within two seconds.
+    /// Another process has the queue, and did not release it within two seconds.
     #[error("{interface}@{queue} is taken by another XDP socket: ss --xdp -p shows whose")]
     Busy {
         /// The interface.
@@ -52,7 +52,7 @@ pub enum XdpError {
         /// The queue.
         queue: u32,
     },
-    /// The rings asked for make no sense.
+    /// The requested sizes are invalid.
     #[error(
         "{frames} frames of {frame_bytes} bytes and rings of {entries} entries: a frame has 2048 \
          or 4096 bytes, all others are powers of two from 64 to 1 Mi, the UMEM below 4 GiB"
@@ -65,7 +65,7 @@ pub enum XdpError {
         /// Entries of the smallest ring.
         entries: u32,
     },
-    /// More memory is pinned than the process may.
+    /// Pinned memory would exceed the process's limit.
     #[error(
         "{interface}: no memory for {bytes} bytes of frames, pinned: raise ulimit -l (now \
          {limit}), or cap_ipc_lock for this program, or frames=N with fewer"
@@ -73,15 +73,15 @@ pub enum XdpError {
     NoMemory {
         /// The interface.
         interface: String,
-        /// Bytes asked for.
+        /// Bytes requested.
         bytes: usize,
-        /// The limit, in words.
+        /// The limit as text.
         limit: String,
     },
-    /// The UMEM could not be made.
+    /// The UMEM could not be created.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// The kernel described a packet that cannot be.
+    /// The kernel described an impossible packet.
     #[error(
         "{interface}@{queue}: the kernel described {length} bytes at {address:#x}: no frame there"
     )]
@@ -102,7 +102,7 @@ pub enum XdpError {
         interface: String,
         /// The call, and what it was for.
         call: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

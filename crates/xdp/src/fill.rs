@@ -1,19 +1,19 @@
-//! How full the rings of a queue are that packets come in by: a figure, for people to look at.
+//! Fill levels of a receive queue's rings, for people to read.
 
 use libc::xdp_desc;
 
 use super::ring::Ring;
 
-/// Both rings at some moment. Cost of a look: two loads.
+/// Fill levels of both rings at one moment. Cost of a reading: two loads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingsNow {
-    /// Entries of the rx ring that were not taken yet. When it is full, packets are lost.
+    /// Entries of the rx ring that are not taken yet. When it is full, packets are lost.
     pub rx: u32,
-    /// Entries that the rx ring has.
+    /// Size of the rx ring, in entries.
     pub rx_entries: u32,
-    /// Frames in the fill ring, for the kernel to take. When there are none, packets are lost.
+    /// Frames in the fill ring, for the kernel to take. When it is empty, packets are lost.
     pub fill: u32,
-    /// Frames that there are.
+    /// All frames.
     pub frames: u32,
 }
 

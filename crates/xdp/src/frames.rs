@@ -1,16 +1,16 @@
-//! The memory that frames lie in, for one socket or for several.
+//! The memory for frames of one socket or several.
 //!
 //! ```text
 //!   FrameMemory  | frame 0 | frame 1 | ... | frame n - 1 |  tail: not the kernel's  |
 //!                   ^          ^
-//!                   Umem       Sender    Passage   each knows which frames are its own
+//!                   Umem       Sender    Passage   each knows its own frames
 //! ```
 //!
-//! Only the users of a frame know who may touch it. [`Umem`](super::Umem) has a bit for each
+//! Only the users of a frame know who may access it. [`Umem`](super::Umem) has a bit for each
 //! received frame that is held, [`Sender`](super::Sender) a list of the free ones.
-//! [`Passage`](super::Passage) trusts its rings, and debug builds check. Sockets can share the
-//! memory by sharing the `Arc` of it: one registers it, and the others bind with `XDP_SHARED_UMEM`
-//! and that one's descriptor. A frame then moves from one user to the other by its number.
+//! [`Passage`](super::Passage) trusts its rings, and debug builds check. Sockets share the memory
+//! by sharing its `Arc`: one registers it, and the others bind with `XDP_SHARED_UMEM` and the
+//! descriptor of the first. A frame then moves from one user to the other by its number.
 
 use std::ptr::NonNull;
 
@@ -25,7 +25,7 @@ pub(super) struct FrameShape {
     pub(super) frames: u32,
     /// A power of two.
     pub(super) frame_bytes: u32,
-    /// Room behind the frames that the kernel does not know of.
+    /// Bytes behind the frames that are not registered with the kernel.
     pub(super) tail_bytes: usize,
     pub(super) pages: PageChoice,
     pub(super) node: Option<NodeId>,
@@ -34,8 +34,8 @@ pub(super) struct FrameShape {
 /// Frames in one region.
 ///
 /// # Invariants
-/// - M1. Frames `[0, frames)` lie at multiples of the frame size, and the tail lies behind them.
-///   All of it is zeroed at the start, and mapped until the last user has gone.
+/// - M1. Frames `[0, frames)` are at multiples of the frame size, and the tail is behind them. All
+///   of it is zeroed at the start, and mapped until the last user is dropped.
 /// - M2. The region is below 4 GiB, so that an offset is a `u32`.
 pub(super) struct FrameMemory {
     region: Region,
@@ -56,10 +56,10 @@ impl FrameMemory {
         Ok(Self { region, frame_shift, frames: shape.frames })
     }
 
-    /// Registers the frames with the kernel, as those of `socket`.
+    /// Registers the frames with the kernel, for `socket`.
     ///
     /// # Safety
-    /// `self` outlives the socket. Its users touch no frame that they have handed to the kernel
+    /// `self` outlives the socket. Its users access no frame that they have handed to the kernel
     /// until it comes back.
     pub(super) unsafe fn register(
         &self,
@@ -67,7 +67,7 @@ impl FrameMemory {
         interface: &str,
     ) -> Result<(), XdpError> {
         let (bytes, start) = (self.frame_area(), self.region.as_ptr().as_ptr());
-        // SAFETY: M1, and the caller's word.
+        // SAFETY: M1, and the caller's guarantees.
         let registered = unsafe { socket.register_umem(start, bytes, self.frame_bytes()) };
         registered.map_err(|source| match source.raw_os_error() {
             Some(libc::ENOBUFS | libc::ENOMEM) => {
@@ -104,13 +104,13 @@ impl FrameMemory {
         (self.frames as usize) << self.frame_shift
     }
 
-    /// Where a frame begins, as the kernel's rings say it.
+    /// Returns the address of a frame, as the kernel's rings use it.
     #[inline]
     pub(super) fn address(&self, frame: u32) -> u64 {
         u64::from(frame) << self.frame_shift
     }
 
-    /// The frame that a kernel's address is in, if the whole packet is.
+    /// Returns the frame that contains a packet at a kernel's address, if it contains all of it.
     #[inline]
     pub(super) fn frame_of(&self, address: u64, length: u32) -> Option<u32> {
         let frame = address >> self.frame_shift;
@@ -122,25 +122,25 @@ impl FrameMemory {
     /// Writes a packet to the start of a frame.
     ///
     /// # Safety
-    /// The frame is the caller's: neither the kernel nor another user touches it, and no reference
-    /// into it is alive.
+    /// The frame belongs to the caller: neither the kernel nor another user accesses it, and no
+    /// reference into it is alive.
     ///
     /// # Panics
-    /// If there is no such frame, or the packet is longer.
+    /// If there is no such frame, or the packet is longer than a frame.
     #[inline]
     pub(super) unsafe fn write(&self, frame: u32, bytes: &[u8]) {
         assert!(frame < self.frames && bytes.len() <= 1 << self.frame_shift, "frame {frame}");
         let to = self.at(frame << self.frame_shift);
-        // SAFETY: inside of the region, as just checked; `bytes` cannot lie in the frame, since
-        // there is no reference into it.
+        // SAFETY: inside the region, as just checked; `bytes` cannot overlap the frame, since there
+        // is no reference into it.
         unsafe { to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
     }
 
-    /// The byte at `offset`, which must be inside of the region, or its end.
+    /// Returns the byte at `offset`, which must be inside the region, or its end.
     #[inline]
     pub(super) fn at(&self, offset: u32) -> NonNull<u8> {
         assert!((offset as usize) <= self.region.bytes(), "offset {offset}");
-        // SAFETY: just checked.
+        // SAFETY: checked above: `offset` is inside the region, or its end.
         unsafe { self.region.as_ptr().add(offset as usize) }
     }
 }

@@ -1,4 +1,4 @@
-//! What has to be known of an interface before an XDP socket is opened on it.
+//! Queries an interface before an XDP socket is opened on it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,10 +12,10 @@ use burstline_sys::raw_socket::take_error;
 use super::XdpError;
 use super::system::RawSocket;
 
-/// An interface, and its receive queues.
+/// An interface and its receive queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XdpInterface {
-    /// Its name, number, MTU and type.
+    /// Its name, index, MTU and type.
     pub link: Interface,
     /// Receive queues in use, at least 1.
     pub queues: u32,
@@ -33,14 +33,13 @@ impl XdpInterface {
 
     pub(super) fn find(socket: &Questions, name: &str) -> Result<Self, XdpError> {
         let link = Interface::find(socket, name)?;
-        // A driver that cannot say has one.
+        // A driver that cannot report it has one.
         let queues = receive_queues(socket, name).unwrap_or(1).max(1);
         Ok(Self { link, queues })
     }
 }
 
-/// A socket to ask about interfaces with, those of the namespace it was made in: XDP sockets take
-/// no such questions.
+/// A socket for interface queries in the namespace it was made in: XDP sockets do not support them.
 pub(super) struct Questions(UnixDatagram);
 
 impl Questions {
@@ -55,21 +54,21 @@ impl AsFd for Questions {
     }
 }
 
-/// How the interface of an XDP socket is now. Takes the error away that the kernel leaves there.
+/// Queries the state of an XDP socket's interface. Clears the socket's pending error.
 pub(super) fn link_state(
     socket: &RawSocket,
     questions: &Questions,
     index: u32,
 ) -> io::Result<LinkState> {
     match take_error(socket)?.and_then(|error| error.raw_os_error()) {
-        // The kernel says so once, when the interface is deleted and the socket unbound.
+        // The kernel reports this once, when the interface is deleted and the socket is unbound.
         Some(libc::ENETDOWN) => Ok(LinkState::Gone),
         Some(code) => Err(io::Error::from_raw_os_error(code)),
         None => LinkState::of(questions, index),
     }
 }
 
-/// How much memory the process may pin, in words.
+/// Returns the limit on pinned memory, as text.
 pub(super) fn locked_limit() -> String {
     match limits::locked_memory_bytes() {
         Some(bytes) => format!("{} KiB", bytes / 1024),

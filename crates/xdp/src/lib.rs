@@ -1,4 +1,4 @@
-//! AF_XDP: packets from a driver's receive queue, in frames of memory that we own.
+//! AF_XDP: receives packets from a driver's receive queue, in frames of our own memory.
 //!
 //! ```text
 //!   UMEM     | frame 0 | frame 1 | frame 2 | ...           | gather |   one region, huge pages
@@ -8,32 +8,32 @@
 //!   us  ------- tx ring  ------> kernel - completion ring ----> us       transmit
 //! ```
 //!
-//! A [`Socket`] receives from one queue of one interface, a [`Sender`] sends by one. The kernel
-//! takes a frame from the fill ring, puts a packet into it and says so in the rx ring. From then
+//! A [`Socket`] receives from one queue of one interface, a [`Sender`] sends on one. The kernel
+//! takes a frame from the fill ring, puts a packet into it and reports it in the rx ring. From then
 //! until [`Socket::release`] the frame is *held*: it is ours, and nothing writes it. A packet
 //! longer than a frame comes in several frames. They are joined in the gather area behind the
-//! frames, so every packet is one stretch of bytes.
+//! frames, so every packet is contiguous.
 //!
-//! Packets come only when an XDP program redirects them here: [`Redirect`], by [`crate::bpf`].
+//! Packets arrive only if an XDP program redirects them here: [`Redirect`], by [`crate::bpf`].
 //!
-//! Who owns what: a frame is in the fill ring (the kernel's), held (ours, read only), free (ours),
-//! or in the tx ring (the kernel's, to read). Receiving and sending are two values, each with its
-//! rings and frames, because each direction of traffic belongs to one thread. What goes from one
-//! interface to another never meets what goes the other way.
+//! Ownership: a frame is in the fill ring (the kernel's), held (ours, read only), free (ours), or
+//! in the tx ring (the kernel's, to read). Receiving and sending are two values, each with its
+//! rings and frames, because each direction of traffic belongs to one thread. The two directions
+//! between a pair of interfaces share nothing.
 //!
 //! # Invariants
 //! - X1. A frame number is in exactly one of these places: fill ring or kernel, held, free, tx ring
-//!   or kernel. `held` has a bit for each frame; [`Umem::bytes`] refers to held frames only.
-//! - X2. Every address and length that the kernel writes is checked against the UMEM before use. If
-//!   one is outside, or names a frame that is not the kernel's, the socket stops reading.
-//! - X3. The kernel's side identity: redirected here = taken + in the rx ring + `rx_dropped` +
-//!   `rx_ring_full`. `fill_ring_empty` counts some of `rx_dropped` a second time.
+//!   or kernel. `held` has a bit for each frame; [`Umem::bytes`] refers only to held frames.
+//! - X2. Every address and length from the kernel is checked against the UMEM before use. If one is
+//!   outside, or names a frame that is not the kernel's, the socket stops reading.
+//! - X3. The identity of the kernel's counters: redirected here = taken + in the rx ring +
+//!   `rx_dropped` + `rx_ring_full`. `fill_ring_empty` counts some of `rx_dropped` a second time.
 //! - X4. Nothing outlives the socket: it has no name and no file.
 //!
 //! Source: Documentation/networking/af_xdp.rst; net/xdp/xsk.c, xsk_queue.h and
 //! include/uapi/linux/if_xdp.h of Linux 6.18.
 
-// Under Miri nothing calls the half of this crate that asks the kernel.
+// Under Miri nothing calls the kernel half of this crate.
 #![cfg_attr(miri, allow(dead_code))]
 
 pub mod bpf;

@@ -1,20 +1,20 @@
-//! What a socket is opened with.
+//! Options of sockets.
 
 use burstline_sys::memory::{NodeId, PageChoice};
 
-/// Whether the kernel copies packets into the UMEM or the device writes them there.
+/// Who writes packets into the UMEM: the kernel or the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Copying {
-    /// The device, if its driver can; else the kernel.
+    /// The device if its driver supports zero-copy, otherwise the kernel.
     #[default]
     Auto,
-    /// The kernel copies, even if the driver could do without.
+    /// The kernel copies, even if the driver supports zero-copy.
     Copy,
     /// The device, or an error.
     Zero,
 }
 
-/// What a socket to receive from is opened with.
+/// Options of a receiving socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketOptions {
     /// Bytes of a frame: 2048 or 4096.
@@ -25,25 +25,25 @@ pub struct SocketOptions {
     pub rx_entries: u32,
     /// Copy or zero-copy.
     pub copying: Copying,
-    /// Whether packets may take several frames (Linux 6.6). Where the kernel cannot, packets
-    /// longer than a frame are lost, and counted.
+    /// Whether packets may span several frames (Linux 6.6). If the kernel does not support this,
+    /// packets longer than a frame are lost, and counted.
     pub is_multi_buffer: bool,
-    /// Whether the kernel says when it wants a system call, instead of one at every poll.
+    /// Whether to make a system call only when the kernel requests it, instead of at every poll.
     pub needs_wakeup: bool,
     /// Packets per poll that the driver's own loop takes on our core (`SO_PREFER_BUSY_POLL`, Linux
     /// 5.11), in place of its interrupts. `None` leaves the driver's interrupts on.
     pub busy_poll_packets: Option<u16>,
     /// Pages of the UMEM.
     pub pages: PageChoice,
-    /// The node of the UMEM.
+    /// The NUMA node of the UMEM.
     pub node: Option<NodeId>,
 }
 
 impl Default for SocketOptions {
-    /// 8 MiB of frames: 2 ms at 2 Mpps until a reader that sleeps has to be back. The kernel goes
-    /// through all of them in turn, so more frames need more cache. We once measured
-    /// `xdp:v1?frames=N` by hand, with an injector on the other core. It reached 4.8 Mpps with
-    /// 2,048 frames, 4.6 with 4,096, 3.9 with 8,192 and 3.5 with 16,384.
+    /// 8 MiB of frames: a sleeping reader may be away for 2 ms at 2 Mpps. The kernel uses all of
+    /// them in turn, so more frames need more cache. We once measured `xdp:v1?frames=N` by hand,
+    /// with an injector on the other core. It reached 4.8 Mpps with 2,048 frames, 4.6 with 4,096,
+    /// 3.9 with 8,192 and 3.5 with 16,384.
     fn default() -> Self {
         Self {
             frame_bytes: 2048,
@@ -59,7 +59,7 @@ impl Default for SocketOptions {
     }
 }
 
-/// What a socket to send from is opened with.
+/// Options of a sending socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SenderOptions {
     /// Bytes of a frame: 2048 or 4096. No packet may be longer.
@@ -68,17 +68,17 @@ pub struct SenderOptions {
     pub frames: u32,
     /// Copy or zero-copy.
     pub copying: Copying,
-    /// Whether the kernel says when it wants a system call, instead of one at every
+    /// Whether to make a system call only when the kernel requests it, instead of at every
     /// [`send`](super::Sender::send).
     pub needs_wakeup: bool,
     /// Pages of the memory.
     pub pages: PageChoice,
-    /// Its node.
+    /// Its NUMA node.
     pub node: Option<NodeId>,
 }
 
 impl Default for SenderOptions {
-    /// 4 MiB of frames. They are used newest first, so that a device that is quick uses few.
+    /// 4 MiB of frames. The newest free frame is used first, so a fast device uses few.
     fn default() -> Self {
         Self {
             frame_bytes: 2048,

@@ -1,7 +1,7 @@
-//! The way out of a queue: its tx ring, its completion ring, and the call that tells the kernel.
+//! The send side of a queue: its tx ring, its completion ring, and the call that wakes the kernel.
 //!
-//! For both senders: a [`Sender`](super::Sender) with its own frames, a
-//! [`Passage`](super::Passage) with those that packets came in.
+//! Used by both senders: a [`Sender`](super::Sender) with its own frames, and a
+//! [`Passage`](super::Passage) with those of received packets.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,20 +17,20 @@ use super::system::RawSocket;
 /// include/uapi/linux/if_xdp.h; Linux 6.17.
 const MAX_TX_BUDGET: c_int = 9;
 
-/// What became of the packets so far.
+/// Counts of sent packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderCounts {
-    /// Put into frames.
+    /// Packets put into frames.
     pub pushed: u64,
-    /// Frames that came back, those of refused packets among them.
+    /// Completed frames, including those of refused packets.
     pub completed: u64,
-    /// Packets that the driver dropped, by the kernel's word. Always 0 in zero-copy mode.
+    /// Packets that the driver dropped, as the kernel reports. Always 0 in zero-copy mode.
     pub refused: u64,
 }
 
-/// Both rings, and what was counted. It knows no frames: its owner keeps account of them.
+/// Both rings and their counts. The owner tracks the frames.
 pub(super) struct Outgoing {
-    // In this order: the rings go before the socket does.
+    // Field order matters: the rings are dropped before the socket.
     tx: Ring<xdp_desc>,
     completion: Ring<u64>,
     socket: Arc<RawSocket>,
@@ -43,13 +43,13 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Asks for rings of `entries` entries, before the socket is bound.
+    /// Requests rings of `entries` entries, before the socket is bound.
     pub(super) fn ask(socket: &RawSocket, entries: u32) -> io::Result<()> {
         socket.set(libc::XDP_UMEM_COMPLETION_RING, &entries)?;
         socket.set(libc::XDP_TX_RING, &entries)
     }
 
-    /// Maps the rings that were asked for.
+    /// Maps the requested rings.
     pub(super) fn map(
         socket: &Arc<RawSocket>,
         entries: u32,
@@ -71,10 +71,10 @@ impl Outgoing {
         })
     }
 
-    /// To be called once the socket is bound.
+    /// Call it once the socket is bound.
     pub(super) fn begin(&mut self) {
         self.is_zero_copy = self.socket.is_zero_copy().unwrap_or(false);
-        // Where the kernel does not know it, it takes 32 packets a call.
+        // A kernel without this option takes 32 packets per call.
         let _ = self.socket.set(MAX_TX_BUDGET, &self.entries);
     }
 
@@ -82,14 +82,14 @@ impl Outgoing {
         self.is_zero_copy
     }
 
-    /// How many packets may be pushed now, up to `wanted`. The kernel says late that it has read
-    /// some.
+    /// Returns how many packets may be pushed now, up to `wanted`. The kernel reports read entries
+    /// with a delay.
     #[inline]
     pub(super) fn room(&mut self, wanted: u32) -> u32 {
         self.tx.room(wanted)
     }
 
-    /// Puts a packet into the ring, which must have room.
+    /// Pushes a packet into the ring, which must have room.
     #[inline]
     pub(super) fn push(&mut self, addr: u64, len: u32) {
         self.tx.push(xdp_desc { addr, len, options: 0 });
@@ -97,12 +97,12 @@ impl Outgoing {
         self.pushed_bytes += u64::from(len);
     }
 
-    /// Shows the kernel what was pushed. If it needs a wakeup, wakes it until it has taken all or
-    /// takes no more now. True: it has taken all.
+    /// Publishes the pushed packets. If the kernel needs a wakeup, wakes it until it has taken all
+    /// or takes no more now. Returns true if it has taken all.
     ///
     /// # Errors
-    /// What the kernel says, `ENXIO` when the interface is gone. One that is down is no error:
-    /// nothing is taken.
+    /// Errors from the kernel, `ENXIO` when the interface is gone. An interface that is down is not
+    /// an error: the kernel takes nothing.
     pub(super) fn send(&mut self) -> io::Result<bool> {
         self.tx.publish();
         loop {
@@ -115,12 +115,12 @@ impl Outgoing {
                 Err(error) => error.raw_os_error(),
             };
             match code {
-                // One packet, dropped by the driver; it stopped there.
+                // The driver dropped one packet, and the kernel stopped there.
                 Some(libc::EBUSY) if !self.is_zero_copy => {
                     self.counts.refused += 1;
                     self.refused_bytes += self.tx.last_read().map_or(0, |desc| desc.len.into());
                 }
-                // It has handled as many as it does in a call, or it cannot go on now.
+                // The kernel has handled its maximum per call, or cannot continue now.
                 Some(libc::EAGAIN | libc::EBUSY | libc::EINTR) if self.tx.unread() < before => {}
                 Some(libc::EAGAIN | libc::EBUSY | libc::EINTR) => return Ok(false),
                 Some(libc::ENOBUFS | libc::ENOMEM | libc::ENETDOWN) => return Ok(false),
@@ -129,9 +129,9 @@ impl Outgoing {
         }
     }
 
-    /// Takes back the addresses of packets that were sent or refused, and gives each to `each`
-    /// until that returns false. The next call takes the rest. Returns how many, or the address
-    /// that was not wanted.
+    /// Reclaims the addresses of sent or refused packets, and passes each to `each` until that
+    /// returns false. The next call takes the rest. Returns the number, or the address that was
+    /// refused.
     #[inline]
     pub(super) fn reclaim(&mut self, mut each: impl FnMut(u64) -> bool) -> Result<u32, u64> {
         let count = self.completion.filled(u32::MAX);
@@ -152,25 +152,25 @@ impl Outgoing {
         self.counts
     }
 
-    /// Packets that the kernel has not even taken from the ring.
+    /// Packets that the kernel has not yet taken from the ring.
     pub(super) fn waiting(&self) -> u32 {
         self.tx.unread()
     }
 
-    /// Frames that have come back and were not reclaimed yet.
+    /// Completed frames that are not reclaimed yet.
     pub(super) fn returned(&self) -> u32 {
         self.completion.peek().count() as u32
     }
 
-    /// Bytes of the pushed packets, with refused ones counted separately, and of the newest
-    /// `packets`: at most as many as the ring has entries.
+    /// Returns bytes of pushed packets, of refused ones, and of the newest `packets`: at most as
+    /// many as the ring has entries.
     pub(super) fn bytes(&self, packets: u32) -> SentBytes {
         let newest = self.tx.newest(packets).map(|desc| u64::from(desc.len)).sum();
         SentBytes { pushed: self.pushed_bytes, refused: self.refused_bytes, newest }
     }
 }
 
-/// What [`Outgoing::bytes`] says.
+/// The result of [`Outgoing::bytes`].
 pub(super) struct SentBytes {
     pub(super) pushed: u64,
     pub(super) refused: u64,

@@ -1,4 +1,4 @@
-//! One ring that the kernel and this process share: a producer, a consumer, entries.
+//! One ring shared by the kernel and this process: a producer, a consumer, entries.
 //!
 //! ```text
 //!   | . . . | e e e e e | . . . . |        entries [consumer, producer), both count up forever
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! One side only produces and the other only consumes. Each keeps a copy of the other's position,
-//! and looks again only when by that copy there is nothing left for it.
+//! and reloads it only when the copy leaves it nothing to do.
 
 use std::io;
 use std::marker::PhantomData;
@@ -20,7 +20,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use burstline_sys::prefetch::{self, LINE_BYTES};
 
-/// The most entries to request at a time: what a driver hands over in a poll.
+/// The maximum number of entries to prefetch at a time: what a driver hands over in a poll.
 const ASKED_ENTRIES: u32 = 64;
 
 /// The mapping of a ring.
@@ -34,9 +34,9 @@ pub(super) struct Ring<T> {
     bytes: usize,
     offsets: xdp_ring_offset,
     entries: u32,
-    /// Our own position, ahead of what was published.
+    /// Our own position, ahead of the published one.
     ours: u32,
-    /// The other side's position when last looked at.
+    /// The other side's position at the last reload.
     theirs: u32,
     kind: PhantomData<T>,
 }
@@ -44,13 +44,13 @@ pub(super) struct Ring<T> {
 // SAFETY: the mapping belongs to the process, not to a thread, and only this value has its address.
 unsafe impl<T: Send> Send for Ring<T> {}
 
-/// Entries of a ring: what the kernel writes or reads there.
+/// Entries of a ring, which the kernel writes or reads.
 pub(super) trait Entry: Copy + Send {}
 impl Entry for u64 {}
 impl Entry for libc::xdp_desc {}
 
 impl<T: Entry> Ring<T> {
-    /// Maps the ring at page offset `place` of a socket whose ring has exactly that many entries.
+    /// Maps the ring at page offset `place` of a socket. `entries` must be the ring's exact size.
     pub(super) fn map(
         socket: BorrowedFd<'_>,
         place: u64,
@@ -61,13 +61,13 @@ impl<T: Entry> Ring<T> {
         let bytes = offsets.desc as usize + entries as usize * size_of::<T>();
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         let flags = flags | MapFlags::POPULATE;
-        // SAFETY: a new mapping at an address of the kernel's choice disturbs no other.
+        // SAFETY: a new mapping at an address of the kernel's choice disturbs no other mapping.
         let start = unsafe { mmap(ptr::null_mut(), bytes, access, flags, socket, place) }?;
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { start, bytes, offsets, entries, ours: 0, theirs: 0, kind: PhantomData })
     }
 
-    /// For a producer: how many entries may be written now, up to `wanted`.
+    /// For a producer: returns how many entries may be written now, up to `wanted`.
     #[inline]
     pub(super) fn room(&mut self, wanted: u32) -> u32 {
         if self.free() >= wanted {
@@ -78,7 +78,7 @@ impl<T: Entry> Ring<T> {
         wanted.min(self.free())
     }
 
-    /// Entries that the other side has read. A position that cannot be leaves no room.
+    /// Entries that the other side has read. An impossible position leaves no room.
     #[inline]
     fn free(&self) -> u32 {
         self.entries.saturating_sub(self.ours.wrapping_sub(self.theirs))
@@ -94,35 +94,35 @@ impl<T: Entry> Ring<T> {
         self.ours = self.ours.wrapping_add(1);
     }
 
-    /// For a producer: lets the kernel see what was pushed.
+    /// For a producer: publishes the pushed entries.
     #[inline]
     pub(super) fn publish(&mut self) {
         // Release pairs with the kernel's acquire: the entries come before.
         self.producer().store(self.ours, Release);
     }
 
-    /// For a producer: entries that the other side has not read yet, those included that it
-    /// cannot see yet. A position that cannot be counts as none read.
+    /// For a producer: entries that the other side has not read yet, including unpublished ones. An
+    /// impossible position counts as none read.
     pub(super) fn unread(&self) -> u32 {
         // Acquire as in `room`.
         self.ours.wrapping_sub(self.consumer().load(Acquire)).min(self.entries)
     }
 
-    /// For a producer: the entry that the other side has read last. `None`: it has read none.
+    /// For a producer: the entry that the other side read last, or `None` if it has read none.
     pub(super) fn last_read(&self) -> Option<T> {
         let unread = self.unread();
         self.newest(self.entries).nth(unread as usize)
     }
 
-    /// For a producer: what it pushed last, newest first, up to `count` entries.
+    /// For a producer: the entries pushed last, newest first, up to `count`.
     pub(super) fn newest(&self, count: u32) -> impl Iterator<Item = T> + '_ {
         (0..count.min(self.entries)).map(|back| {
-            // SAFETY: R1 and R2; entries are written by us alone.
+            // SAFETY: R1 and R2; only we write entries.
             unsafe { self.entry(self.ours.wrapping_sub(1 + back)).read() }
         })
     }
 
-    /// For a consumer: how many entries may be read now, up to `wanted`.
+    /// For a consumer: returns how many entries may be read now, up to `wanted`.
     #[inline]
     pub(super) fn filled(&mut self, wanted: u32) -> u32 {
         let filled = self.theirs.wrapping_sub(self.ours);
@@ -130,9 +130,9 @@ impl<T: Entry> Ring<T> {
             return wanted;
         }
         // Acquire pairs with the kernel's release of its position: it has written those entries,
-        // and the packets that they are about.
+        // and their packets.
         let theirs = self.producer().load(Acquire);
-        // A position that cannot be is taken for none, now and the next time.
+        // An impossible position counts as none, now and the next time.
         let filled = theirs.wrapping_sub(self.ours);
         if filled > self.entries {
             return 0;
@@ -142,21 +142,20 @@ impl<T: Entry> Ring<T> {
         filled.min(wanted)
     }
 
-    /// For a consumer: entries that it has not taken yet. A position that cannot be is taken for
-    /// none.
+    /// For a consumer: entries that it has not taken yet. An impossible position counts as none.
     pub(super) fn untaken(&self) -> u32 {
         // Acquire as in `filled`.
         let filled = self.producer().load(Acquire).wrapping_sub(self.ours);
         if filled <= self.entries { filled } else { 0 }
     }
 
-    /// How many entries there are.
+    /// The size of the ring, in entries.
     pub(super) fn entries(&self) -> u32 {
         self.entries
     }
 
-    /// For a consumer: how many entries may be read now, by the last look; where that says none, by
-    /// another.
+    /// For a consumer: returns how many entries may be read now by the last reload. Reloads if that
+    /// is none.
     #[inline]
     pub(super) fn known(&mut self) -> u32 {
         match self.theirs.wrapping_sub(self.ours) {
@@ -165,21 +164,21 @@ impl<T: Entry> Ring<T> {
         }
     }
 
-    /// For a consumer with something to read: the next entry, which stays the next.
+    /// For a consumer with entries to read: the next entry, without taking it.
     #[inline]
     pub(super) fn next(&self) -> T {
         // SAFETY: R1 and R2; the kernel writes no entry again before it is given back.
         unsafe { self.entry(self.ours).read() }
     }
 
-    /// For a consumer: takes the next entry, which it has read.
+    /// For a consumer: takes the next entry, which it has already read.
     #[inline]
     pub(super) fn skip(&mut self) {
         self.ours = self.ours.wrapping_add(1);
     }
 
-    /// Prefetches the lines of the next `entries` entries, all at once. Another core has just
-    /// written them, and a consumer that met them one by one would wait for each.
+    /// Prefetches the lines of the next `entries` entries together. Another core has just written
+    /// them, and reading them one by one would wait for each.
     #[inline]
     fn ask_for(&self, entries: u32) {
         let each = LINE_BYTES / size_of::<T>();
@@ -188,7 +187,7 @@ impl<T: Entry> Ring<T> {
         }
     }
 
-    /// For a consumer with something to read: takes the next entry.
+    /// For a consumer with entries to read: takes the next entry.
     #[inline]
     pub(super) fn pop(&mut self) -> T {
         let entry = self.next();
@@ -196,23 +195,22 @@ impl<T: Entry> Ring<T> {
         entry
     }
 
-    /// For a consumer: gives what was taken back.
+    /// For a consumer: gives the taken entries back.
     #[inline]
     pub(super) fn give_back(&mut self) {
         // Release pairs with the kernel's acquire: our reads come before.
         self.consumer().store(self.ours, Release);
     }
 
-    /// For a consumer: looks at what it has not taken yet, entry by entry.
+    /// For a consumer: iterates over the entries that it has not taken yet.
     pub(super) fn peek(&self) -> impl Iterator<Item = T> + '_ {
         (0..self.untaken()).map(|ahead| {
-            // SAFETY: R1, R2: one of as many entries that the kernel has published, and that we
-            // have not given back.
+            // SAFETY: R1, R2: the kernel has published this entry, and we have not given it back.
             unsafe { self.entry(self.ours.wrapping_add(ahead)).read() }
         })
     }
 
-    /// Whether the kernel asks for a system call.
+    /// Whether the kernel requests a system call.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
         self.word(self.offsets.flags).load(Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
@@ -230,8 +228,8 @@ impl<T: Entry> Ring<T> {
 
     #[inline]
     fn word(&self, offset: u64) -> &AtomicU32 {
-        // SAFETY: R1: the kernel places its words inside of the mapping, aligned; both sides
-        // access them as atomics (K1 of `burstline_sys`).
+        // SAFETY: R1: the kernel places its words inside the mapping, aligned; both sides access
+        // them as atomics (K1 of `burstline_sys`).
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(offset as usize).cast()) }
     }
 
@@ -260,8 +258,8 @@ mod tests {
 
     use super::*;
 
-    /// Both ends of a ring of 8 entries in ordinary memory, which stands in for a socket's, as
-    /// they are after `position` entries.
+    /// Both ends of a ring of 8 entries after `position` entries, in ordinary memory that stands in
+    /// for a socket's.
     fn ends(position: u32) -> (Ring<u64>, Ring<u64>) {
         let file = File::from(memfd_create("ring", MemfdFlags::CLOEXEC).unwrap());
         file.set_len(4096).unwrap();

@@ -1,4 +1,5 @@
-//! Sending: packets into frames, frames into the tx ring, and back by the completion ring.
+//! The sending socket: packets go into frames, frames into the tx ring and back by the completion
+//! ring.
 //!
 //! ```text
 //!           push                send: wakes the kernel           reclaim
@@ -6,14 +7,14 @@
 //!   ^ newest first            refused: completed, not sent
 //! ```
 //!
-//! In copy mode the kernel handles the tx ring inside of the system call that wakes it. Where it
-//! stops, it says why: `EBUSY` means that the driver dropped the packet. So drops are counted
+//! In copy mode the kernel handles the tx ring inside the system call that wakes it. If it stops,
+//! the error says why: `EBUSY` means that the driver dropped the packet. So drops are counted
 //! exactly. In zero-copy mode the driver has them in its own counters.
 //!
 //! # Invariants
 //! - S1. Each frame is in `free` or has its bit in `lent`. A lent one is in the tx ring, in the
-//!   kernel or in the completion ring. A completion of another frame is an error.
-//! - S2. Pushed = completed + in flight; refused are among the completed.
+//!   kernel or in the completion ring. A completion of any other frame is an error.
+//! - S2. Pushed = completed + in flight; completed includes the refused ones.
 //!
 //! Source: net/xdp/xsk.c of Linux 6.18, `__xsk_generic_xmit`; net/core/dev.c, `__dev_direct_xmit`.
 
@@ -33,21 +34,21 @@ use burstline_sys::limits;
 
 /// An XDP socket that sends. It needs no XDP program.
 pub struct Sender {
-    // In this order: rings and socket are closed before the memory goes away.
+    // Field order matters: rings and socket are closed before the memory is freed.
     out: Outgoing,
     end: QueueEnd,
     memory: Arc<FrameMemory>,
-    /// Newest last, and taken from there: those are in the cache.
+    /// A stack: the newest frame is the first to be reused, because it is in the cache.
     free: Vec<u32>,
     lent: Vec<u64>,
 }
 
 impl Sender {
-    /// Opens a socket on queue `queue` of an interface of the calling thread's network namespace.
-    /// A queue that is taken is tried again for two seconds.
+    /// Opens a socket on queue `queue` of an interface of the calling thread's network namespace. A
+    /// busy queue is retried for two seconds.
     ///
     /// # Errors
-    /// [`XdpError`], each variant as it says.
+    /// See [`XdpError`].
     pub fn open(interface: &str, queue: u32, options: &SenderOptions) -> Result<Self, XdpError> {
         let (frames, frame_bytes) = (options.frames, options.frame_bytes);
         if !is_shape(frames, frame_bytes, 0) {
@@ -57,12 +58,11 @@ impl Sender {
         let (pages, node) = (options.pages, options.node);
         let shape = FrameShape { frames, frame_bytes, tail_bytes: 0, pages, node };
         let memory = Arc::new(FrameMemory::create(interface, &shape)?);
-        // The kernel counts the frames of all sockets. If the limit is too low, registering
-        // these fails.
+        // The kernel counts the frames of all sockets. If the limit is too low, registration fails.
         let _ = limits::allow_locked_memory(memory.frame_area() as u64);
-        // SAFETY: the fields of `Sender` are dropped in such an order that the memory goes last. On
-        // errors before there is one the kernel has no frame. Frames are touched only while they
-        // are in `free` (S1).
+        // SAFETY: the fields of `Sender` are dropped in an order that frees the memory last. On an
+        // error before a `Sender` exists the kernel has no frame. Frames are accessed only while
+        // they are in `free` (S1).
         unsafe { memory.register(end.socket(), interface) }?;
         let mut out = rings(end.socket(), frames, options.needs_wakeup)
             .map_err(XdpError::system(interface, "setting up XDP rings"))?;
@@ -82,7 +82,7 @@ impl Sender {
         })
     }
 
-    /// The interface as it was when the socket was opened.
+    /// The interface as it was at opening.
     pub fn interface(&self) -> &XdpInterface {
         self.end.interface()
     }
@@ -92,18 +92,18 @@ impl Sender {
         self.end.queue()
     }
 
-    /// Whether the device reads the frames itself.
+    /// Whether the device reads the frames directly.
     pub fn is_zero_copy(&self) -> bool {
         self.out.is_zero_copy()
     }
 
-    /// Bytes of the longest packet.
+    /// Length of the longest packet, in bytes.
     pub fn longest(&self) -> usize {
         self.memory.frame_bytes() as usize
     }
 
-    /// Copies a packet into a free frame, to be sent by the next [`send`](Self::send). False: none
-    /// is free, and nothing was done.
+    /// Copies a packet into a free frame, for the next [`send`](Self::send). Returns false if no
+    /// frame is free; then nothing was done.
     ///
     /// Cost: the copy; no system call.
     ///
@@ -112,34 +112,34 @@ impl Sender {
     #[inline]
     pub fn push(&mut self, packet: &[u8]) -> bool {
         assert!(!packet.is_empty(), "a packet without bytes");
-        // The ring has an entry for every frame, but the kernel says late that it has read some.
+        // The ring has an entry for every frame, but the kernel reports read entries with a delay.
         if self.free.is_empty() || self.out.room(1) == 0 {
             return false;
         }
         let Some(frame) = self.free.pop() else { return false };
-        // SAFETY: it was in `free`, so it is ours (S1); nobody here has references into frames.
+        // SAFETY: it was in `free`, so it is ours (S1); nothing here has references into frames.
         unsafe { self.memory.write(frame, packet) };
         self.lent[frame as usize / 64] |= 1 << (frame % 64);
         self.out.push(self.memory.address(frame), packet.len() as u32);
         true
     }
 
-    /// Shows the kernel what was pushed. If it needs a wakeup, wakes it until it has taken all or
-    /// takes no more now. True: it has taken all.
+    /// Publishes the pushed packets. If the kernel needs a wakeup, wakes it until it has taken all
+    /// or takes no more now. Returns true if it has taken all.
     ///
-    /// Cost: in copy mode one system call for up to all frames; else one, or none.
+    /// Cost: in copy mode one system call for up to all frames; otherwise one or none.
     ///
     /// # Errors
-    /// What the kernel says, `ENXIO` when the interface is gone. One that is down is no error:
-    /// nothing is taken.
+    /// Errors from the kernel, `ENXIO` when the interface is gone. An interface that is down is not
+    /// an error: the kernel takes nothing.
     pub fn send(&mut self) -> io::Result<bool> {
         self.out.send()
     }
 
-    /// Takes frames back whose packets were sent or refused. Returns how many.
+    /// Reclaims the frames of sent or refused packets. Returns how many.
     ///
     /// # Errors
-    /// [`XdpError::BadDescriptor`]: the kernel gave back a frame that it did not have.
+    /// [`XdpError::BadDescriptor`]: the kernel returned a frame that it did not have.
     #[inline]
     pub fn reclaim(&mut self) -> Result<u32, XdpError> {
         let Self { out, memory, lent, free, .. } = self;
@@ -155,21 +155,21 @@ impl Sender {
         reclaimed.map_err(|address| self.end.bad_descriptor(address, 0))
     }
 
-    /// What became of the packets so far, as of the last [`send`](Self::send) and
+    /// Counts of the packets so far, as of the last [`send`](Self::send) and
     /// [`reclaim`](Self::reclaim).
     pub fn counts(&self) -> SenderCounts {
         self.out.counts()
     }
 
-    /// Packets that the kernel has not even taken from the ring.
+    /// Packets that the kernel has not yet taken from the ring.
     pub fn waiting(&self) -> u64 {
         self.out.waiting().into()
     }
 
-    /// How the interface is now. Cost: up to six system calls.
+    /// Queries the state of the interface. Cost: up to six system calls.
     ///
     /// # Errors
-    /// What the kernel says, unless the interface is gone.
+    /// Errors from the kernel, unless the interface is gone.
     pub fn link_state(&self) -> io::Result<LinkState> {
         self.end.link_state()
     }
@@ -182,7 +182,7 @@ impl AsFd for Sender {
 }
 
 fn rings(socket: &Arc<RawSocket>, entries: u32, needs_wakeup: bool) -> io::Result<Outgoing> {
-    // The kernel wants a fill ring also where nothing is received.
+    // The kernel requires a fill ring even if nothing is received.
     socket.set(libc::XDP_UMEM_FILL_RING, &RING_MIN)?;
     Outgoing::ask(socket, entries)?;
     Outgoing::map(socket, entries, needs_wakeup)

@@ -1,4 +1,4 @@
-//! What receiving and sending sockets have in common while they are opened.
+//! The common part of opening receiving and sending sockets.
 
 use std::os::fd::BorrowedFd;
 use std::thread;
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use super::end::QueueEnd;
 use super::{Copying, XdpError};
 
-/// A socket that was just closed gives its queue back some 80 ms later (seen), not at once.
+/// How long to retry a busy queue: a closed socket releases it some 80 ms later (measured).
 const BUSY_PATIENCE: Duration = Duration::from_secs(2);
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
-/// Entries of a ring that the kernel requires, and that nothing uses.
+/// Entries of a ring that the kernel requires, and that is not used.
 pub(super) const RING_MIN: u32 = 64;
 
 const RING_MAX: u32 = 1 << 20;
@@ -23,7 +23,7 @@ pub(super) struct Binding {
     pub(super) is_multi_buffer: bool,
 }
 
-/// Whether a ring may have that many entries.
+/// Whether a ring may have this number of entries.
 pub(super) fn is_ring(entries: u32) -> bool {
     entries.is_power_of_two() && (RING_MIN..=RING_MAX).contains(&entries)
 }
@@ -34,8 +34,8 @@ pub(super) fn is_shape(frames: u32, frame_bytes: u32, tail_bytes: usize) -> bool
     matches!(frame_bytes, 2048 | 4096) && is_ring(frames) && bytes < 1 << 32
 }
 
-/// Binds, and waits for a queue that is taken. Falls back to one frame per packet if the kernel or
-/// the driver cannot do several; returns whether they can.
+/// Binds a socket, and retries a busy queue. Falls back to one frame per packet if the kernel or
+/// the driver does not support several. Returns whether they do.
 pub(super) fn bind(end: &QueueEnd, wanted: &Binding) -> Result<bool, XdpError> {
     let (link, queue) = (&end.interface().link, end.queue());
     let name = || link.name.clone();
@@ -69,8 +69,8 @@ pub(super) fn bind(end: &QueueEnd, wanted: &Binding) -> Result<bool, XdpError> {
     }
 }
 
-/// Binds to a queue over the frames of `owner`, which is bound, and in the same mode. A queue that
-/// is taken is waited for.
+/// Binds a socket to its queue with the frames of `owner`, which is bound, and in the same mode.
+/// Retries a busy queue.
 pub(super) fn bind_shared(end: &QueueEnd, owner: BorrowedFd<'_>) -> Result<(), XdpError> {
     let (link, queue) = (&end.interface().link, end.queue());
     let name = || link.name.clone();

@@ -1,4 +1,4 @@
-//! The socket: opened on a queue, polled, and asked what it has lost.
+//! The receiving socket: it is bound to a queue, polled, and queried for losses.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,26 +21,26 @@ use burstline_sys::limits;
 const SO_PREFER_BUSY_POLL: c_int = 69;
 const SO_BUSY_POLL_BUDGET: c_int = 70;
 
-/// How long the kernel's own busy loop may look for packets in one call, in microseconds.
+/// How long the kernel's busy loop may poll for packets in one call, in microseconds.
 const BUSY_POLL_US: c_int = 20;
 
-/// A packet that was taken from the rx ring and is held.
+/// A packet taken from the rx ring, and held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Where its first byte is in the UMEM.
+    /// Offset of its first byte in the UMEM.
     pub offset: u32,
-    /// How many of its bytes are there.
+    /// Its bytes that are there.
     pub length: u32,
-    /// How many it has: more, if it is longer than the gather area takes.
+    /// Its original length: more, if it is longer than the gather area takes.
     pub original_length: u32,
-    /// Whether it came in several frames and was copied to be in one piece.
+    /// Whether it came in several frames and was copied into one piece.
     pub is_gathered: bool,
 }
 
-/// Room in front of a gathered packet for what the XDP program wrote; a multiple of 16.
+/// Room in front of a gathered packet for the XDP program's metadata; a multiple of 16.
 const WORD_ROOM: usize = 16;
 
-/// A packet in several frames, as far as it has come.
+/// A packet in several frames, as far as it has arrived.
 #[derive(Clone, Copy, Default)]
 struct Gathering {
     at: usize,
@@ -51,16 +51,16 @@ struct Gathering {
 
 /// An XDP socket with its UMEM and its rings.
 pub struct Socket {
-    // Before the UMEM: the rings and the socket are closed before its memory goes away.
+    // Before the UMEM: the rings and the socket are closed before its memory is freed.
     fill: Ring<u64>,
     rx: Ring<xdp_desc>,
     end: QueueEnd,
     umem: Umem,
-    /// Frames that are held, to go back into the fill ring.
+    /// Held frames, to be returned to the fill ring.
     taken: Vec<u32>,
     gathering: Gathering,
     is_multi_buffer: bool,
-    /// Whether to wake the kernel at every turn, because it does not say when it needs that.
+    /// Whether to wake the kernel every time, because it does not say when it needs that.
     is_always_told: bool,
 }
 
@@ -73,8 +73,8 @@ unsafe impl FrameSource for Socket {
         &self.umem
     }
 
-    /// Counts only packets that were there at the last look, in one frame each. Also 0 if the next
-    /// one is of another kind, which is for [`take`](Self::take).
+    /// Takes only packets that were there at the last reload, in one frame each. Also returns 0 if
+    /// the next one is of another kind, which is for [`take`](Self::take).
     ///
     /// Cost: no system call; some 20 instructions a packet.
     #[inline]
@@ -90,9 +90,9 @@ unsafe impl FrameSource for Socket {
             if desc.options & libc::XDP_PKT_CONTD != 0 || desc.len > longest {
                 break;
             }
-            // `take` reports an impossible one.
+            // `take` reports an invalid descriptor.
             let Some(frame) = frames.hold(desc.addr, desc.len) else { break };
-            // Before `show`, which may panic: an entry is taken once.
+            // Before `show`, which may panic: an entry must be taken only once.
             self.rx.skip();
             self.taken.push(frame);
             show(desc.addr as u32, desc.len);
@@ -104,11 +104,10 @@ unsafe impl FrameSource for Socket {
 
 impl Socket {
     /// Opens a socket on queue `queue` of an interface of the calling thread's network namespace,
-    /// with all its receive frames in the fill ring. A queue that is taken is tried again for two
-    /// seconds.
+    /// with all its receive frames in the fill ring. A busy queue is retried for two seconds.
     ///
     /// # Errors
-    /// [`XdpError`], each variant as it says.
+    /// See [`XdpError`].
     pub fn open(interface: &str, queue: u32, options: &SocketOptions) -> Result<Self, XdpError> {
         let mut this = Self::unbound(interface, queue, options)?;
         let binding = Binding {
@@ -122,11 +121,11 @@ impl Socket {
         Ok(this)
     }
 
-    /// Does all that [`open`](Self::open) does, except that it takes no queue: the interface does
-    /// not notice.
+    /// Does everything that [`open`](Self::open) does except binding the queue: the interface is
+    /// not affected.
     ///
     /// # Errors
-    /// [`XdpError`], each variant as it says.
+    /// See [`XdpError`].
     pub fn rehearse(interface: &str, queue: u32, options: &SocketOptions) -> Result<(), XdpError> {
         Self::unbound(interface, queue, options).map(drop)
     }
@@ -135,12 +134,11 @@ impl Socket {
         check_shape(options)?;
         let end = QueueEnd::new(interface, queue)?;
         let umem = Umem::create(interface, options)?;
-        // The kernel counts the frames of all sockets. If the limit is too low, registering
-        // these fails.
+        // The kernel counts the frames of all sockets. If the limit is too low, registration fails.
         let _ = limits::allow_locked_memory(umem.extent() as u64);
-        // SAFETY: the fields of `Socket` are dropped in such an order that the memory goes last. On
-        // errors before there is one the kernel has no frame. Frames are touched only while held
-        // (X1).
+        // SAFETY: the fields of `Socket` are dropped in an order that frees the memory last. On an
+        // error before a `Socket` exists the kernel has no frame. Frames are accessed only while
+        // held (X1).
         unsafe { umem.memory().register(end.socket(), interface) }?;
         let fail = |call| XdpError::system(interface, call);
         set_rings(end.socket(), options).map_err(fail("setting up XDP rings"))?;
@@ -159,7 +157,7 @@ impl Socket {
         Ok(this)
     }
 
-    /// The interface as it was when the socket was opened.
+    /// The interface as it was at opening.
     pub fn interface(&self) -> &XdpInterface {
         self.end.interface()
     }
@@ -169,33 +167,34 @@ impl Socket {
         self.end.queue()
     }
 
-    /// Whether the device writes into the UMEM itself.
+    /// Whether the device writes into the UMEM directly.
     pub fn is_zero_copy(&self) -> bool {
         self.end.is_zero_copy()
     }
 
-    /// Whether packets may take several frames: none is then lost for its length.
+    /// Whether packets may span several frames: then none is lost for its length.
     pub fn is_multi_buffer(&self) -> bool {
         self.is_multi_buffer
     }
 
-    /// The memory that packets lie in.
+    /// The memory of the packets.
     #[inline]
     pub fn umem(&self) -> &Umem {
         &self.umem
     }
 
-    /// Takes the next packet. `None`: there is none now, or the gather area is full and
+    /// Takes the next packet. `None` if there is none now, or if the gather area is full and
     /// [`release`](Self::release) has to come first.
     ///
     /// Cost: no system call.
     ///
     /// # Errors
-    /// [`XdpError::BadDescriptor`]: what the kernel says cannot be, and nothing more is taken.
-    #[inline(always)] // a packet's few words would be written to memory and read again
+    /// [`XdpError::BadDescriptor`]: the kernel's descriptor is invalid, and nothing more is taken.
+    #[inline(always)] // otherwise a packet's few words go through memory
     pub fn take(&mut self) -> Result<Option<Received>, XdpError> {
         loop {
-            // One that has begun has its room: it ends, or it would be in the way for ever.
+            // A packet that has begun has its space reserved. It must be completed, or it blocks
+            // the ring forever.
             let is_full = !self.gathering.is_open && self.gathering.at > GATHER_BYTES / 2;
             if is_full || self.rx.filled(1) == 0 {
                 return Ok(None);
@@ -217,21 +216,22 @@ impl Socket {
         }
     }
 
-    /// The 8 bytes in front of a packet that was just taken, where the XDP program may have
-    /// written; cleared by reading.
+    /// Takes the 8 bytes in front of a packet that was just taken, where the XDP program may have
+    /// written. Reading clears them.
     #[inline]
     pub fn take_word_before(&mut self, packet: &Received) -> u64 {
         self.umem.take_word_before(packet.offset)
     }
 
-    /// Gives all packets that were taken back to the kernel.
+    /// Returns all taken packets to the kernel.
     #[inline]
     pub fn release(&mut self) {
         if self.taken.is_empty() {
             return;
         }
-        // The ring has an entry for every frame. But the kernel says that it has read entries only
-        // after it has shown us what came in their frames. Those stay held until the next time.
+        // The ring has an entry for every frame. But the kernel reports that it has read entries
+        // only after it has shown us packets in their frames. The remaining frames stay held until
+        // the next time.
         let room = self.fill.room(self.taken.len() as u32) as usize;
         for frame in self.taken.drain(..room) {
             self.umem.let_go(frame);
@@ -244,40 +244,40 @@ impl Socket {
         }
     }
 
-    /// Call it when there was nothing: wakes the kernel to fill frames, if it needs a wakeup. Cost:
-    /// nothing, or one system call.
+    /// Wakes the kernel to fill frames, if it needs a wakeup. Call it when there were no packets.
+    /// Cost: one system call or none.
     #[inline]
     pub fn wake_kernel(&self) {
         if self.is_always_told || self.fill.needs_wakeup() {
-            // What goes wrong shows in `link_state`.
+            // Errors show in `link_state`.
             let _ = self.end.socket().kick_receive();
         }
     }
 
-    /// Packets in the rx ring that have not been taken: an own count, for ledgers. Exact when no
-    /// packet arrives meanwhile. Cost: a look at each.
+    /// Packets in the rx ring that are not taken yet: our own count, for ledgers. Exact if no
+    /// packet arrives meanwhile. Cost: a read of each entry.
     pub fn in_ring(&self) -> u64 {
         let is_last = |desc: &xdp_desc| desc.options & libc::XDP_PKT_CONTD == 0;
         self.rx.peek().filter(is_last).count() as u64
     }
 
-    /// How full its rings are. Cost: two loads.
+    /// Fill levels of its rings. Cost: two loads.
     pub fn rings(&self) -> RingsNow {
         RingsNow::of(&self.rx, &self.fill, self.umem.memory().frames())
     }
 
-    /// What the kernel has counted. Cost: one system call.
+    /// Reads the kernel's counters. Cost: one system call.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn statistics(&self) -> io::Result<SocketStatistics> {
         self.end.statistics()
     }
 
-    /// How the interface is now. Cost: up to six system calls.
+    /// Queries the state of the interface. Cost: up to six system calls.
     ///
     /// # Errors
-    /// What the kernel says, unless the interface is gone.
+    /// Errors from the kernel, unless the interface is gone.
     pub fn link_state(&self) -> io::Result<LinkState> {
         self.end.link_state()
     }
@@ -303,7 +303,7 @@ impl Socket {
         Ok(())
     }
 
-    /// A stretch of a packet of several frames. Returns the packet once it is whole.
+    /// Adds a piece of a packet of several frames. Returns the packet once it is complete.
     #[cold]
     #[inline(never)]
     fn gather(&mut self, offset: u32, length: u32, options: u32) -> Option<Received> {
@@ -348,7 +348,7 @@ fn check_shape(options: &SocketOptions) -> Result<(), XdpError> {
 
 fn set_rings(socket: &RawSocket, options: &SocketOptions) -> io::Result<()> {
     socket.set(libc::XDP_UMEM_FILL_RING, &options.frames)?;
-    // The kernel wants a completion ring also where nothing is sent.
+    // The kernel requires a completion ring even if nothing is sent.
     socket.set(libc::XDP_UMEM_COMPLETION_RING, &RING_MIN)?;
     socket.set(libc::XDP_RX_RING, &options.rx_entries)
 }

@@ -1,4 +1,4 @@
-//! The system calls that name an XDP socket.
+//! System calls on an XDP socket.
 
 use std::io;
 use std::mem::zeroed;
@@ -23,8 +23,8 @@ impl RawSocket {
     /// Registers `bytes` bytes at `start` as frames.
     ///
     /// # Safety
-    /// The bytes stay mapped until the socket is closed. Frames that are handed to the kernel
-    /// through the fill ring are not touched until they come back.
+    /// The bytes stay mapped until the socket is closed. Frames handed to the kernel through the
+    /// fill ring are not accessed until they come back.
     pub(super) unsafe fn register_umem(
         &self,
         start: *mut u8,
@@ -47,12 +47,12 @@ impl RawSocket {
     /// Sets an option of any level.
     pub(super) fn set_at<T>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
         let option = SocketOption { level, name: option };
-        // SAFETY: the callers, all in this crate, give what the kernel expects for the option;
-        // `register_umem` has its caller's word for the memory that it names.
+        // SAFETY: the callers, all in this crate, pass what the kernel expects for the option;
+        // `register_umem` has its caller's guarantee for the memory that it names.
         unsafe { set_option(self.0.as_raw_fd(), option, value) }
     }
 
-    /// Where the rings' words are.
+    /// Returns the offsets of the rings' words.
     pub(super) fn offsets(&self) -> io::Result<libc::xdp_mmap_offsets> {
         // SAFETY: a struct of integers may be all zeros.
         let mut value = unsafe { zeroed() };
@@ -60,7 +60,7 @@ impl RawSocket {
         Ok(value)
     }
 
-    /// What the kernel has counted for the socket.
+    /// Reads the kernel's counters of the socket.
     pub(super) fn statistics(&self) -> io::Result<libc::xdp_statistics> {
         // SAFETY: a struct of integers may be all zeros.
         let mut value = unsafe { zeroed() };
@@ -68,7 +68,7 @@ impl RawSocket {
         Ok(value)
     }
 
-    /// Whether the device writes into the UMEM itself. Known once it is bound.
+    /// Returns whether the device writes into the UMEM directly. Known once the socket is bound.
     pub(super) fn is_zero_copy(&self) -> io::Result<bool> {
         let mut value = libc::xdp_options { flags: 0 };
         self.get(libc::XDP_OPTIONS, &mut value)?;
@@ -78,12 +78,12 @@ impl RawSocket {
     /// Reads an option of level `SOL_XDP` into a plain struct.
     fn get<T>(&self, name: c_int, value: &mut T) -> io::Result<()> {
         let option = SocketOption { level: libc::SOL_XDP, name };
-        // SAFETY: the callers, all above, give structs of integers.
+        // SAFETY: the callers, all above, pass structs of integers.
         unsafe { read_option(self.0.as_raw_fd(), option, value) }
     }
 
-    /// Attaches it to a queue of an interface; with `XDP_SHARED_UMEM`, and then no other flag, over
-    /// the frames of the bound socket `owner`.
+    /// Binds the socket to a queue of an interface. With `XDP_SHARED_UMEM`, and then no other flag,
+    /// it uses the frames of the bound socket `owner`.
     pub(super) fn bind(
         &self,
         interface_index: u32,
@@ -104,11 +104,11 @@ impl RawSocket {
             .map(drop)
     }
 
-    /// Tells the kernel to look at the fill ring, and with busy polling to run the driver's loop.
+    /// Tells the kernel to check the fill ring, and with busy polling to run the driver's loop.
     pub(super) fn kick_receive(&self) -> io::Result<()> {
         let fd = self.0.as_raw_fd();
         let (nothing, nowhere) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: no bytes are asked for, and no address.
+        // SAFETY: the call requests no bytes and no address.
         let got = unsafe {
             libc::recvfrom(fd, nothing, 0, libc::MSG_DONTWAIT, nowhere, std::ptr::null_mut())
         };

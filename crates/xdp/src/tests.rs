@@ -1,4 +1,4 @@
-//! Sending. Receiving takes a program, and is tested by the port.
+//! Tests of sending. Receiving needs a program, and is tested by the port.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use burstline_skip::skip;
 use burstline_sys::interface::LinkState;
 use burstline_sys::namespace::enter_new_network;
 
-/// Long enough for a crowded machine; only a test that fails waits so long.
+/// Long enough for a busy machine; only a failing test waits that long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) fn ip(command: &str) {
@@ -24,11 +24,11 @@ pub(super) fn make_pair() {
         .for_each(ip);
 }
 
-/// Runs a test in a namespace with a veth pair, `v0` and `v1`; says aloud if it may not.
+/// Runs a test in a namespace with a veth pair, `v0` and `v1`; reports if it may not.
 pub(super) fn with_pair(test: &str, job: impl FnOnce() + Send + 'static) {
     let outcome = thread::spawn(move || {
         enter_new_network().map_err(XdpError::system("v0", "unshare(CLONE_NEWNET)"))?;
-        // So that nothing is sent but by the test. A kernel without IPv6 has no such file.
+        // Only the test shall send packets. A kernel without IPv6 has no such file.
         for which in ["all", "default"] {
             let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
         }
@@ -47,12 +47,12 @@ pub(super) fn with_pair(test: &str, job: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Takes what arrives that is ours, up to `count` packets.
+/// Receives our packets, up to `count`.
 fn arrived(ring: &mut Ring, count: usize) -> Vec<Vec<u8>> {
     arrived_where(ring, count, |frame| frame[12..14] == [0x88, 0xb5])
 }
 
-/// Takes what arrives and is wanted, up to `count` packets.
+/// Receives wanted packets, up to `count`.
 pub(super) fn arrived_where(
     ring: &mut Ring,
     count: usize,
@@ -124,11 +124,11 @@ fn what_the_driver_drops_is_counted_and_what_waits_is_kept() {
             sender.send()
         };
         assert!(send(&mut sender, 10).unwrap());
-        // No carrier: the kernel drops each.
+        // No carrier: the kernel drops every packet.
         ip("link set v1 down");
         assert!(send(&mut sender, 20).unwrap());
         assert_eq!((sender.counts().refused, sender.waiting()), (20, 0));
-        // Down: the kernel takes none, until it is up again.
+        // Down: the kernel takes no packet until it is up again.
         ip("link set v0 down");
         assert!(!send(&mut sender, 30).unwrap());
         assert_eq!(sender.waiting(), 30);

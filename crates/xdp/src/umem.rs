@@ -1,4 +1,4 @@
-//! The frames of a receiving socket: which are held, and the gather area behind them.
+//! The frames of a receiving socket: tracks which are held, and the gather area behind them.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use burstline_sys::memory::{MemoryError, Placement};
 use super::SocketOptions;
 use super::frames::{FrameMemory, FrameShape};
 
-/// Room behind the frames, where packets of several frames are joined: two of the longest that
-/// the kernel makes (64 KiB, and a header).
+/// Bytes behind the frames, where packets of several frames are joined: two of the longest that the
+/// kernel makes (64 KiB, and a header).
 pub const GATHER_BYTES: usize = 2 * (68 << 10);
 
 /// Frames, and the gather area behind them, in one region.
 ///
 /// # Invariants
 /// - U1. The kernel writes no frame whose bit in `held` is set.
-/// - U2. The gather area is the memory's tail; it is written through `&mut self` alone.
-/// - U3. While the turn is the same, no bit in `held` is cleared.
+/// - U2. The gather area is the memory's tail; it is written only through `&mut self`.
+/// - U3. While the turn stays the same, no bit in `held` is cleared.
 pub struct Umem {
     memory: Arc<FrameMemory>,
     held: Vec<u64>,
     turns: Turns,
 }
 
-// SAFETY: F1: M1 of the memory, which lives as long as `self`. F2: `holds` accepts stretches of one
-// held frame (U1) or of the gather area (U2) alone. F3: U3.
+// SAFETY: F1: M1 of the memory, which lives as long as `self`. F2: `holds` accepts only ranges
+// within one held frame (U1) or the gather area (U2). F3: U3.
 unsafe impl Frames for Umem {
     fn start(&self) -> NonNull<u8> {
         self.memory.as_ptr()
@@ -37,7 +37,7 @@ unsafe impl Frames for Umem {
         self.frame_area() + GATHER_BYTES
     }
 
-    /// Whether it lies in one held frame or in the gather area. Cost: a bit.
+    /// Whether the range is in one held frame or in the gather area. Cost: a bit.
     #[inline]
     fn holds(&self, offset: u32, length: u32) -> bool {
         let shift = self.memory.frame_shift();
@@ -55,7 +55,7 @@ unsafe impl Frames for Umem {
     }
 }
 
-/// Marks frames as held, with what that takes at hand.
+/// Marks frames as held, with the needed fields at hand.
 pub(super) struct Holder<'a> {
     held: &'a mut [u64],
     frames: u64,
@@ -63,7 +63,8 @@ pub(super) struct Holder<'a> {
 }
 
 impl Holder<'_> {
-    /// The frame that a kernel's address is in, if the whole packet is and it was not held.
+    /// Marks the frame at a kernel's address as held and returns it. `None` if the packet does not
+    /// fit into it or the frame was held already.
     #[inline]
     pub(super) fn hold(&mut self, address: u64, length: u32) -> Option<u32> {
         let frame = address >> self.shift;
@@ -92,19 +93,19 @@ impl Umem {
         Ok(Self { memory, held, turns: Turns::new() })
     }
 
-    /// The bytes `[offset, offset + length)`, if they lie in one held frame or in the gather area.
-    /// Cost: a bit.
+    /// Returns the bytes `[offset, offset + length)`, if they are in one held frame or in the
+    /// gather area. Cost: a bit.
     #[inline]
     pub fn bytes(&self, offset: u32, length: u32) -> Option<&[u8]> {
         if !self.holds(offset, length) {
             return None;
         }
-        // SAFETY: `holds` has checked that the bytes are inside of the region, which is mapped and
-        // was zeroed; by U1 and U2 nobody writes them while `self` is borrowed.
+        // SAFETY: `holds` has checked that the bytes are inside the region, which is mapped and was
+        // zeroed; by U1 and U2 nothing writes them while `self` is borrowed.
         Some(unsafe { std::slice::from_raw_parts(self.at(offset).as_ptr(), length as usize) })
     }
 
-    /// Where its pages are.
+    /// The placement of its pages.
     pub fn placement(&self) -> &Placement {
         self.memory.placement()
     }
@@ -124,7 +125,7 @@ impl Umem {
         self.memory.frame_area()
     }
 
-    /// The frame that a kernel's address is in, if the whole packet is.
+    /// Returns the frame that contains a packet at a kernel's address, if it contains all of it.
     #[inline]
     pub(super) fn frame_of(&self, address: u64, length: u32) -> Option<u32> {
         self.memory.frame_of(address, length)
@@ -135,7 +136,7 @@ impl Umem {
         self.held[frame as usize / 64] >> (frame % 64) & 1 == 1
     }
 
-    /// For many frames that the kernel has handed over.
+    /// Returns a [`Holder`], to mark many frames that the kernel has handed over.
     #[inline]
     pub(super) fn holder(&mut self) -> Holder<'_> {
         let (frames, shift) = (self.memory.frames().into(), self.memory.frame_shift());
@@ -151,19 +152,19 @@ impl Umem {
         is_new
     }
 
-    /// To be called before the kernel may have the frame again.
+    /// Unmarks a frame; call it before the kernel may have the frame again.
     #[inline]
     pub(super) fn let_go(&mut self, frame: u32) {
         self.held[frame as usize / 64] &= !(1 << (frame % 64));
         self.turns.end();
     }
 
-    /// Reads the 8 bytes that the XDP program wrote in front of a held packet, and clears them. So
-    /// they are not read again for a later packet without such bytes.
+    /// Reads and clears the 8 bytes that the XDP program wrote in front of a held packet. So they
+    /// are not read again for a later packet without such bytes.
     #[inline]
     pub(super) fn take_word_before(&mut self, offset: u32) -> u64 {
         let Some(word) = self.word_before(offset) else { return 0 };
-        // SAFETY: 8 bytes that nobody else writes, and `&mut self` excludes references. They need
+        // SAFETY: 8 bytes that nothing else writes, and `&mut self` excludes references. They need
         // not be aligned.
         unsafe {
             let value = word.read_unaligned();
@@ -172,32 +173,32 @@ impl Umem {
         }
     }
 
-    /// Moves the 8 bytes in front of a held packet to the front of its place in the gather area.
+    /// Moves the 8 bytes in front of a held packet to the front of its position in the gather area.
     pub(super) fn move_word_before(&mut self, from: u32, to: u32) {
         let value = self.take_word_before(from);
         if let Some(word) = self.word_before(to) {
-            // SAFETY: 8 bytes that nobody else writes, and `&mut self` excludes references.
+            // SAFETY: 8 bytes that nothing else writes, and `&mut self` excludes references.
             unsafe { word.write_unaligned(value) };
         }
     }
 
-    /// The 8 bytes in front of `offset`, if they lie in a held frame or in the gather area.
+    /// Returns the 8 bytes in front of `offset`, if they are in a held frame or in the gather area.
     #[inline]
     fn word_before(&mut self, offset: u32) -> Option<*mut u64> {
         let at = offset.checked_sub(8).filter(|&at| self.holds(at, 8))?;
         Some(self.at(at).cast().as_ptr())
     }
 
-    /// Copies a held stretch into the gather area, `at` bytes behind its start. False if either
-    /// is not where it has to be.
+    /// Copies held bytes into the gather area, `at` bytes behind its start. Returns false if either
+    /// range is out of bounds.
     pub(super) fn gather(&mut self, offset: u32, length: u32, at: usize) -> bool {
         let room = GATHER_BYTES.checked_sub(at).is_some_and(|room| room >= length as usize);
         if !room || !self.holds(offset, length) {
             return false;
         }
         let (from, to) = (self.at(offset), self.at((self.frame_area() + at) as u32));
-        // SAFETY: both stretches are inside of the region, as checked; frames and gather area do
-        // not overlap, and `&mut self` excludes references to either.
+        // SAFETY: both ranges are inside the region, as checked; frames and gather area do not
+        // overlap, and `&mut self` excludes references to either.
         unsafe { to.copy_from_nonoverlapping(from, length as usize) };
         true
     }
@@ -278,7 +279,8 @@ mod tests {
     fn frames_are_joined_and_the_word_in_front_goes_with_them() {
         let mut umem = umem();
         for (frame, byte) in [(0, 1), (1, 2)] {
-            // SAFETY: no kernel knows of this memory, and there is no reference into it.
+            // SAFETY: this memory is not registered with the kernel, and there is no reference into
+            // it.
             unsafe { umem.memory.write(frame, &[byte; FRAME as usize]) };
         }
         assert!(!umem.gather(0, 1, 0), "it is not held");

@@ -1,6 +1,7 @@
-//! A classic program means as an XDP program what it means to libpcap, packet by packet.
+//! Checks packet by packet that a classic program means the same as an XDP program and in libpcap.
 //!
-//! Where libpcap or the privilege to load programs is missing that is said, and nothing compared.
+//! Without libpcap, or without the privilege to load programs, the test reports that and compares
+//! nothing.
 #![cfg(not(miri))]
 
 use burstline_skip::{skip, test_name};
@@ -96,7 +97,7 @@ impl Random {
     }
 }
 
-/// A packet of some kind that expressions ask for, with `[0, payload_max)` bytes of payload,
+/// Makes a packet that the expressions distinguish, with `[0, payload_max)` bytes of payload,
 /// sometimes damaged, and of at least 14 bytes.
 fn packet(random: &mut Random, payload_max: usize) -> Vec<u8> {
     let mac = |random: &mut Random| match random.below(8) {
@@ -156,7 +157,7 @@ fn packet(random: &mut Random, payload_max: usize) -> Vec<u8> {
     packet
 }
 
-/// Passes what the classic program accepts, and drops the rest.
+/// Makes an XDP program that passes what the classic program accepts, and drops the rest.
 fn as_xdp(raw: &[RawInstruction], has_fragments: bool) -> Result<Program, BpfError> {
     let classic = |i: &RawInstruction| Classic {
         code: i.code,
@@ -176,7 +177,7 @@ fn as_xdp(raw: &[RawInstruction], has_fragments: bool) -> Result<Program, BpfErr
     Program::load(&code.finish()?, &options)
 }
 
-/// Counts the test as skipped, unless verdicts can be compared.
+/// Counts the test as skipped if verdicts cannot be compared.
 fn is_left_out() -> bool {
     let ports = match pcap::compile("port 53", ETHERNET, 64, true) {
         Err(error @ PcapError::NotInstalled { .. }) => {
@@ -192,7 +193,7 @@ fn is_left_out() -> bool {
     false
 }
 
-/// Both verdicts; panics if they differ.
+/// Returns the common verdict; panics if the two differ.
 fn agreed(program: &Program, raw: &[RawInstruction], packet: &[u8], what: &str) -> bool {
     let wanted = pcap::verdict(raw, packet, packet.len() as u32).unwrap().unwrap() > 0;
     let action = program.test_run(packet, 1).unwrap().value as i32;
@@ -234,7 +235,7 @@ fn packets_in_several_buffers_are_looked_through() {
     for (expression, has_both) in [
         ("ether[8000] = 7", true),
         ("ether[len - 2:2] = 0x0707", true),
-        // Across the edge of the first buffer, wherever it is.
+        // Across the edge of the first buffer, wherever that is.
         ("ether[3518:4] = 0x07070707 and ether[3519:4] = 0x07070707", true),
         ("ether[ether[200] * 500:2] = 0x0707", true),
         ("udp[3519:4] = 0x07070707", true),
@@ -249,7 +250,7 @@ fn packets_in_several_buffers_are_looked_through() {
     }
 }
 
-/// All memory stored, then `[1, 40]` random instructions, then A returned: right by construction.
+/// Makes a valid program: stores all memory, runs `[1, 40]` random instructions, then returns A.
 fn random_program(random: &mut Random) -> Vec<RawInstruction> {
     const CODES: [u16; 44] = [
         0x20, 0x28, 0x30, 0x40, 0x48, 0x50, 0x00, 0x80, 0x60, 0x01, 0x81, 0x61, 0xb1, 0x02, 0x03,
@@ -316,7 +317,7 @@ fn what_means_nothing_to_an_xdp_program_is_refused() {
     };
     let accept = (0x06, 0, 0, 1);
     assert_eq!(refused(&[]), 0);
-    // The VLAN tag that a socket would know, and other codes that there are not.
+    // The VLAN tag, which only a socket knows, and other codes that do not exist.
     assert_eq!(refused(&[(0x28, 0, 0, (-0x1000_i32 + 44) as u32), accept]), 0);
     for code in [0x18, 0xb0, 0x0e, 0xe4, 0x51, 0x0d, 0x0a, 0x47, 0x115, 0x106] {
         assert_eq!(refused(&[(0x00, 0, 0, 0), (code, 0, 0, 0), accept]), 1, "{code:#x}");

@@ -1,4 +1,4 @@
-//! Over a veth pair: order, rejected packets, a link that goes.
+//! Tests over a veth pair: order, rejected packets, a link that disappears.
 
 use std::process::Command;
 use std::thread;
@@ -9,14 +9,14 @@ use crate::{Ring, RingOptions};
 use burstline_skip::skip;
 use burstline_sys::namespace::enter_new_network;
 
-/// Long enough for a crowded machine; only a test that fails waits so long.
+/// Long enough for a busy machine; only a failing test waits that long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn ip(command: &str) {
     assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success(), "{command}");
 }
 
-/// Runs a test in a namespace with a veth pair, `v0` and `v1`; says aloud if it may not.
+/// Runs a test in a namespace with a veth pair, `v0` and `v1`; reports if it may not.
 fn with_pair(test: &str, job: impl FnOnce() + Send + 'static) {
     let work = move || {
         enter_new_network()?;
@@ -46,7 +46,7 @@ fn frame(number: u32, length: usize) -> Vec<u8> {
     frame
 }
 
-/// Takes what arrives that is ours, up to `count` packets.
+/// Receives our packets, up to `count`.
 fn arrived(ring: &mut Ring, count: usize) -> Vec<Vec<u8>> {
     let (mut all, start) = (Vec::new(), Instant::now());
     while all.len() < count {
@@ -67,7 +67,7 @@ fn arrived(ring: &mut Ring, count: usize) -> Vec<Vec<u8>> {
     all
 }
 
-/// Sends until the driver is done with all.
+/// Sends until the driver is done with all packets.
 fn drain(sender: &mut TxRing) {
     let start = Instant::now();
     while sender.counts().sent + sender.counts().rejected < sender.counts().pushed {
@@ -105,7 +105,7 @@ fn what_the_kernel_rejects_is_counted_and_the_others_keep_their_order() {
         let mut expected = Vec::new();
         for round in 0..40_u32 {
             for number in 0..50 {
-                // 13 bytes are no Ethernet header.
+                // 13 bytes are less than an Ethernet header.
                 let is_bad = [0, 1, 20, 49].contains(&((number + round) % 50));
                 let frame = frame(number, if is_bad { 13 } else { 60 });
                 assert!(sender.push(&frame));

@@ -1,4 +1,4 @@
-//! Which drivers there are for cards of the PCI bus, by what each says of itself in its file.
+//! Lists the drivers for PCI cards, from the metadata in their files.
 //!
 //! ```text
 //! PMD_INFO_STRING= {"name": "net_e1000_em", "kmod": "* igb_uio | ...", "pci_ids": [[32902, 4110,
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Source: usertools/dpdk-pmdinfo.py and buildtools/pmdinfogen.py of DPDK 22.11. Nothing is loaded,
-//! and EAL is not started: it would look for cards, and take those that are given up.
+//! and EAL is not started: it would probe for cards, and take those that are free.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -17,7 +17,7 @@ use crate::ffi;
 
 const MARK: &[u8] = b"PMD_INFO_STRING= ";
 
-/// Stands for any number in an id. Source: `RTE_PCI_ANY_ID`, rte_pci.h.
+/// Matches any number in an id. Source: `RTE_PCI_ANY_ID`, rte_pci.h.
 const ANY: u16 = 0xffff;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,40 +26,40 @@ struct PciId {
     device: u16,
 }
 
-/// A driver for cards.
+/// A driver for PCI cards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PciDriver {
     /// Its name: `net_e1000_em`.
     pub name: String,
-    /// The drivers of the kernel's that it has its cards from, as it tells them.
+    /// The kernel drivers through which it gets its cards, as it declares them.
     pub kernel_modules: String,
-    /// What it is made for; [`ANY`] stands for any.
+    /// The supported cards; [`ANY`] matches any.
     ids: Vec<PciId>,
 }
 
 impl PciDriver {
-    /// Whether it is made for this vendor and device.
+    /// Returns whether it supports this vendor and device.
     pub fn takes(&self, vendor: u16, device: u16) -> bool {
         let fits = |wanted: u16, is: u16| wanted == ANY || wanted == is;
         self.ids.iter().any(|id| fits(id.vendor, vendor) && fits(id.device, device))
     }
 }
 
-/// What DPDK calls itself: `DPDK 22.11.11`.
+/// Returns DPDK's version text: `DPDK 22.11.11`.
 pub fn version() -> String {
-    // SAFETY: it is a string of the library's, which stays.
+    // SAFETY: the function returns a static string of the library.
     let version = unsafe { CStr::from_ptr(ffi::shim_version()) };
     version.to_string_lossy().into_owned()
 }
 
-/// The drivers of network cards in the folder from which EAL loads them. Cost: reads some 20 MB of
-/// files.
+/// Returns the drivers of network cards in the folder from which EAL loads them. Cost: reads some
+/// 20 MB of files.
 pub fn pci_drivers() -> Vec<PciDriver> {
-    // SAFETY: it is a constant of the shim's.
+    // SAFETY: the function returns a constant of the shim.
     let folder = unsafe { CStr::from_ptr(ffi::shim_drivers_folder()) };
     let folder = Path::new(folder.to_str().unwrap_or_default());
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    // A library has several names; of one file only one is read.
+    // A library has several names; each file is read once.
     let mut files = BTreeMap::new();
     for path in entries.map(|entry| entry.path()) {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -89,7 +89,7 @@ fn driver(text: &str) -> Option<PciDriver> {
     })
 }
 
-/// The string under a key, in which nothing is quoted.
+/// Returns the string of a key. The format has no escapes.
 fn string(text: &str, key: &str) -> Option<String> {
     let (_, rest) = text.split_once(&format!("\"{key}\""))?;
     rest.split('"').nth(1).map(str::to_owned)

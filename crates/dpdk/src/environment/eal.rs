@@ -1,4 +1,4 @@
-//! EAL, once a process, and the thread that it lives on.
+//! EAL, started once per process, and its thread.
 
 use std::ffi::{CString, c_char};
 use std::fs::{self, File};
@@ -12,23 +12,23 @@ use burstline_sys::affinity;
 use crate::error::DpdkError;
 use crate::{ffi, log_text};
 
-/// Memory for EAL where there are no huge pages, in MiB; what is not used is never touched.
+/// Memory for EAL without huge pages, in MiB; unused memory is never touched.
 const MEMORY_MIB: u32 = 512;
 
-/// With fewer free bytes in huge pages than this, EAL does without.
+/// With fewer free bytes in huge pages than this, EAL runs without them.
 const HUGE_BYTES_LEAST: u64 = 128 << 20;
 
-/// Devices need physical addresses.
+/// Argument for devices that need physical addresses.
 const PHYSICAL: &str = "--iova-mode=pa";
 
-/// How EAL is to be started: the same for all ports of a process.
+/// Options for starting EAL: the same for all ports of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EalOptions {
-    /// Whether its memory is in huge pages. `None`: if enough of them are free.
+    /// Whether its memory is in huge pages. `None` to use them if enough are free.
     pub huge: Option<bool>,
-    /// MiB of its memory.
+    /// Its memory in MiB.
     pub memory_mib: Option<u32>,
-    /// Arguments of EAL's own, behind ours.
+    /// Further arguments for EAL, after ours.
     pub arguments: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts EAL, unless it runs. `device` is who wants it.
+/// Starts EAL, unless it runs. `device` is the device that needs it.
 ///
 /// # Errors
 /// [`DpdkError::Eal`], for the rest of the process's life; [`DpdkError::OtherOptions`].
@@ -81,7 +81,7 @@ pub(crate) fn start(wanted: &EalOptions, device: &str) -> Result<(), DpdkError> 
     Ok(())
 }
 
-/// What the machine says of how EAL is to be started.
+/// Properties of the machine that decide how EAL is started.
 #[derive(Clone, Copy)]
 struct Machine {
     has_huge_pages: bool,
@@ -94,7 +94,8 @@ impl Machine {
         options.huge.unwrap_or(self.has_huge_pages)
     }
 
-    /// Other memory than huge pages may move: EAL does not tell physical addresses of it.
+    /// Checks that physical addresses are possible: memory outside huge pages may move, so EAL does
+    /// not report its physical addresses.
     fn check(self, options: &EalOptions) -> Result<(), DpdkError> {
         if self.takes_physical && !self.is_huge(options) {
             let reason = "behind uio a device needs memory in huge pages".to_owned();
@@ -105,7 +106,7 @@ impl Machine {
     }
 }
 
-/// Starts EAL, unless it runs, for who has no device yet.
+/// Starts EAL, unless it runs, for a caller without a device.
 ///
 /// # Errors
 /// As for a device.
@@ -113,7 +114,7 @@ pub fn start_eal(options: &EalOptions) -> Result<(), DpdkError> {
     start(options, "a program of its own")
 }
 
-/// Has `work` done by EAL's thread, and waits for it. EAL runs.
+/// Runs `work` on EAL's thread, and waits for it. EAL must run.
 pub(crate) fn on_control<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let calls = match &*state() {
         State::Running { calls, .. } => calls.clone(),
@@ -121,25 +122,26 @@ pub(crate) fn on_control<T: Send + 'static>(work: impl FnOnce() -> T + Send + 's
     };
     let (send, receive) = mpsc::channel();
     let call: Call = Box::new(move || {
-        // It fails only when nobody waits any more.
+        // This fails only when nothing waits any more.
         let _ = send.send(work());
     });
     calls.send(call).expect("the thread ends with the process");
     receive.recv().expect("no call of DPDK panics")
 }
 
-/// The network that a thread is in: devices are opened and closed in that of who asks for them,
-/// which the control thread enters.
+/// A thread's network namespace. The control thread enters the namespace of its caller to open and
+/// close devices.
 #[derive(Debug)]
 pub(crate) struct Network(Option<File>);
 
 impl Network {
-    /// The calling thread's.
+    /// Returns the calling thread's network namespace.
     pub(crate) fn of_this_thread() -> Self {
         Self(File::open("/proc/thread-self/ns/net").ok())
     }
 
-    /// On the control thread. Where this is refused it stays where it is, as without namespaces.
+    /// Enters it on the control thread. If that is refused the thread stays where it is, as it does
+    /// without namespaces.
     pub(crate) fn enter(&self) {
         if let Some(network) = &self.0 {
             // SAFETY: the descriptor is open.
@@ -158,7 +160,7 @@ fn begin(arguments: &[String]) -> Result<Sender<Call>, DpdkError> {
     let live = move || {
         let done = initialise(strings);
         let is_up = done.is_ok();
-        // The thread that began this waits for it.
+        // The requesting thread waits for it.
         let _ = started.send(done);
         if is_up {
             to_do.iter().for_each(|call| call());
@@ -171,13 +173,13 @@ fn begin(arguments: &[String]) -> Result<Sender<Call>, DpdkError> {
 }
 
 fn initialise(strings: Vec<CString>) -> Result<(), String> {
-    // EAL moves its arguments about and keeps some: they stay as long as the process.
+    // EAL permutes its arguments and keeps some: they live as long as the process.
     let arguments: Vec<*mut c_char> = strings.into_iter().map(CString::into_raw).collect();
     let count = arguments.len() as i32;
-    // SAFETY: it installs its own stream.
+    // SAFETY: the call only installs its own log stream.
     unsafe { ffi::shim_log_start() };
     log_text::forget();
-    // SAFETY: `count` strings that live as long as the process; this thread is EAL's alone.
+    // SAFETY: `count` strings that live as long as the process; this thread belongs to EAL alone.
     let done = unsafe { ffi::shim_eal_init(count, arguments.leak().as_mut_ptr()) };
     match done {
         0 => Ok(()),
@@ -186,7 +188,7 @@ fn initialise(strings: Vec<CString>) -> Result<(), String> {
 }
 
 fn mend(arguments: &[String], reason: &str) -> &'static str {
-    // Its words for EALREADY, and the C library's.
+    // EAL's text for EALREADY, and the C library's.
     if reason.contains("already called initialization") || reason.contains("already in progress") {
         return "another part of this program runs DPDK: open dpdk: ports in another process";
     }
@@ -196,8 +198,8 @@ fn mend(arguments: &[String], reason: &str) -> &'static str {
     }
 }
 
-/// The arguments of EAL. It shares nothing with other processes and leaves nothing behind, so any
-/// number of them can run; its main lcore may run wherever this process may.
+/// Returns the arguments of EAL. It shares nothing with other processes and leaves no files, so any
+/// number of them can run. Its main lcore may run wherever this process may.
 fn arguments_of(options: &EalOptions, machine: Machine) -> Vec<String> {
     let cores = affinity::allowed_cores().unwrap_or_default();
     let cores = affinity::format_cores(&cores);
@@ -208,7 +210,7 @@ fn arguments_of(options: &EalOptions, machine: Machine) -> Vec<String> {
         "--no-telemetry".to_owned(),
         format!("--file-prefix=burstline-{process}"),
         "--log-level=error".to_owned(),
-        // A device that is not there: of PCI devices only those are touched that are asked for.
+        // A device that does not exist: EAL touches only PCI devices that are requested.
         "--allow=ffff:ff:1f.7".to_owned(),
     ];
     if machine.takes_physical {
@@ -218,7 +220,7 @@ fn arguments_of(options: &EalOptions, machine: Machine) -> Vec<String> {
         arguments.extend(["--in-memory", "--single-file-segments"].map(str::to_owned));
         arguments.extend(options.memory_mib.map(|mib| format!("-m{mib}")));
     } else {
-        // EAL refuses --in-memory here; there is nothing else to share.
+        // EAL refuses --in-memory here; nothing else is shared.
         arguments.extend(["--no-huge", "--no-shconf"].map(str::to_owned));
         arguments.push(format!("-m{}", options.memory_mib.unwrap_or(MEMORY_MIB)));
     }
@@ -226,8 +228,8 @@ fn arguments_of(options: &EalOptions, machine: Machine) -> Vec<String> {
     arguments
 }
 
-/// Whether a device is behind one of the kernel's uio drivers, which lets it reach any memory and
-/// translates nothing. EAL finds that out only for devices that exist when it starts, and here it
+/// Returns whether a device is bound to a uio driver of the kernel, which lets it access any memory
+/// without translation. EAL detects that only for devices that exist when it starts, and here it
 /// starts without any. With an IOMMU it would then use virtual addresses.
 fn takes_physical(device: &str) -> bool {
     let address = device.split(',').next().unwrap_or(device);
@@ -259,7 +261,7 @@ mod tests {
         let options =
             EalOptions { huge: Some(false), memory_mib: Some(128), ..EalOptions::default() };
         start(&options, "a test").unwrap();
-        // As if somebody else had started it, and now we.
+        // As if someone else had started it before us.
         let name = CString::new("burstline").unwrap();
         let reason = on_control(|| initialise(vec![name])).unwrap_err();
         assert!(reason.contains("already") && !reason.contains('\n'), "{reason}");
@@ -283,7 +285,7 @@ mod tests {
         let machine = Machine { has_huge_pages: true, takes_physical: true };
         let arguments = arguments_of(&options, machine);
         assert!(arguments.contains(&"-m64".to_owned()));
-        // What was asked for comes last, and EAL goes by that.
+        // User arguments come last, and EAL obeys the last one.
         assert!(arguments.contains(&PHYSICAL.to_owned()));
         assert_eq!(arguments.last().unwrap(), "--iova-mode=va");
         let refused = machine.check(&options).unwrap_err().to_string();

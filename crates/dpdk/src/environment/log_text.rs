@@ -1,18 +1,18 @@
-//! What DPDK logged, as the text of an error.
+//! DPDK's log messages, as the text of an error.
 
 use std::io;
 
 use crate::ffi;
 
-/// Characters of DPDK's words that an error repeats.
+/// Maximum of characters of DPDK's log in an error.
 const MOST: usize = 400;
 
-/// Forgets what was logged.
+/// Discards the log so far.
 pub(crate) fn forget() {
     taken();
 }
 
-/// What was logged since it was last asked for; without that, what `code`, a negative errno, means.
+/// Returns the log since the last call; if it is empty, the text of `code`, a negative errno.
 pub(crate) fn reason(code: i32) -> String {
     match one_line(&taken()) {
         said if said.is_empty() => io::Error::from_raw_os_error(-code).to_string(),
@@ -22,16 +22,16 @@ pub(crate) fn reason(code: i32) -> String {
 
 fn taken() -> String {
     let mut text = vec![0; 8192];
-    // SAFETY: the shim writes at most as many bytes as the length that it gets.
+    // SAFETY: the shim writes at most as many bytes as the given length.
     let length = unsafe { ffi::shim_log_take(text.as_mut_ptr(), text.len()) };
     text.truncate(length);
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The lines that say something, each once, in one.
+/// Joins the distinct, non-empty lines into one.
 fn one_line(text: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
-    // How EAL is called is known: what was wrong comes before.
+    // Drop EAL's usage text: the error comes before it.
     let text = text.split("\nUsage: ").next().unwrap_or(text);
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if !lines.iter().any(|known| known.ends_with(line) || line.ends_with(known)) {

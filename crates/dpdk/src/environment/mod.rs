@@ -1,4 +1,4 @@
-//! The environment abstraction layer: started once in a process, with its drivers and its log.
+//! The environment abstraction layer (EAL): started once per process, with its drivers and its log.
 
 pub(crate) mod drivers;
 pub(crate) mod eal;

@@ -1,8 +1,8 @@
-//! Threads that move packets, as EAL knows them.
+//! Registers packet threads with EAL.
 //!
-//! A pool has a cache for each thread that has an lcore number; one without goes to the pool's
-//! shared ring for every burst. So a thread of ours takes a number when it first touches an mbuf,
-//! and gives it back when it ends. There are 128 numbers; a thread that gets none is only slower.
+//! A pool has a cache for each thread with an lcore number. A thread without a number accesses the
+//! pool's shared ring for every burst. So our threads take a number when they first touch an mbuf,
+//! and give it back when they end. There are 128 numbers; a thread without one is only slower.
 
 use crate::ffi;
 
@@ -20,14 +20,15 @@ impl Drop for Seat {
 }
 
 thread_local! {
-    // SAFETY: EAL runs, or there would be no device to ask for packets. The caches are the same
-    // for any thread that has the number.
+    // SAFETY: EAL runs, since a device exists to request packets from. The caches are the same for
+    // any thread that has the number.
     static SEAT: Seat = Seat { is_ours: unsafe { ffi::shim_thread_enter() } == 0 };
 }
 
-/// To be called before mbufs are allocated or freed. Cost: a load, after the first time.
+/// Registers this thread; call it before mbufs are allocated or freed. Cost: a load, after the
+/// first call.
 #[inline]
 pub(crate) fn enter() {
-    // While a thread ends there is no seat any more, and none is needed.
+    // A thread that is ending has no seat any more, and needs none.
     let _ = SEAT.try_with(|_| ());
 }

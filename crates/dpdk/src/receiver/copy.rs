@@ -1,20 +1,21 @@
-//! Whole bursts copied elsewhere: into a log.
+//! Copies whole bursts elsewhere: into a log.
 
 use burstline_log::Scratch;
 use burstline_sys::prefetch;
 
 use super::{Plain, Receiver};
 
-/// How many packets before it is copied a packet's first line is asked for: as in DPDK's examples.
+/// Prefetch distance of the copy in packets: as in DPDK's examples.
 const AHEAD: usize = 4;
 
 impl Receiver {
-    /// Shows each packet of a fresh burst of up to `most` to `copy`, which takes it or has no room
-    /// for it. From that packet on, they are still to be delivered. Returns how many it took;
-    /// `None`: not all are plain, as in [`lend`](Self::lend), and each is to be looked at.
+    /// Passes each packet of a fresh burst of up to `most` to `copy`, which takes it or returns
+    /// false if it has no room. That packet and later ones stay undelivered. Returns how many
+    /// `copy` took. `None` if not all are plain, as in [`lend`](Self::lend): then inspect them one
+    /// by one.
     ///
-    /// Cost: some 20 instructions a packet, the copy aside; a packet's first line is asked for four
-    /// packets before.
+    /// Cost: some 20 instructions a packet, plus the copy. A packet's first line is prefetched four
+    /// packets ahead.
     #[inline]
     pub fn copy_plain(
         &mut self,
@@ -28,8 +29,8 @@ impl Receiver {
             return None;
         }
         let (base, extent) = held.lent();
-        // SAFETY: H1: each desc is of a packet that is held, and nobody writes it; the burst ends
-        // before the mbufs are touched.
+        // SAFETY: H1: each desc is of a held packet, and nothing writes it; the burst ends before
+        // the mbufs are touched.
         let burst = unsafe { scratch.burst_in_memory(base, extent, 0) };
         let descs = burst.worklist();
         let mut taken = 0;
@@ -43,7 +44,7 @@ impl Receiver {
             }
             taken += 1;
         }
-        // Nothing of it is lent.
+        // No packet is lent.
         (held.next, held.lent.first) = (taken, taken);
         Some(taken)
     }

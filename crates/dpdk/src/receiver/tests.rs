@@ -27,8 +27,8 @@ fn send(sender: &mut Sender, packets: &[Vec<u8>]) {
     }
 }
 
-/// Writes what a driver would: flags, packet type and hash of a packet that is held.
-/// Source: `struct rte_mbuf`, rte_mbuf_core.h, whose first cache line is DPDK's ABI.
+/// Writes flags, packet type and hash of a held packet, like a driver. Source: `struct rte_mbuf`,
+/// rte_mbuf_core.h, whose first cache line is DPDK's ABI.
 fn mark(held: &mut Held, index: usize, flags: u64, packet_type: u32, hash: u32) {
     assert!((held.freed..held.count).contains(&index) && !held.is_looked_at);
     let mbuf = held.mbufs[index];
@@ -40,7 +40,7 @@ fn mark(held: &mut Held, index: usize, flags: u64, packet_type: u32, hash: u32) 
     }
 }
 
-/// Takes packets that were marked so.
+/// Receives packets that have these flags and types.
 fn marked(sender: &mut Sender, receiver: &mut Receiver, marks: &[(u64, u32)]) -> Vec<Marks> {
     send(sender, &vec![vec![0; 60]; marks.len()]);
     assert_eq!(receiver.poll(64), marks.len());
@@ -55,7 +55,7 @@ fn marked(sender: &mut Sender, receiver: &mut Receiver, marks: &[(u64, u32)]) ->
     told
 }
 
-/// Flags and packet types: rte_mbuf_core.h, rte_mbuf_ptype.h.
+/// Source of flags and packet types: rte_mbuf_core.h, rte_mbuf_ptype.h.
 fn check_marks(sender: &mut Sender, receiver: &mut Receiver) {
     const HASHED: u64 = 1 << 1;
     let [ipv4, tcp, udp, fragment, icmp] = [0x10, 0x100, 0x200, 0x300, 0x500];
@@ -82,7 +82,7 @@ fn check_marks(sender: &mut Sender, receiver: &mut Receiver) {
     assert!(sums.eq([(true, false), (true, false), (false, true)]), "{told:?}");
 }
 
-/// One test, because EAL and the count of what was lost are the process's.
+/// One test, because EAL and the leak count belong to the process.
 #[test]
 fn mbufs_come_and_go_and_a_lost_one_is_noticed() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +90,7 @@ fn mbufs_come_and_go_and_a_lost_one_is_noticed() {
     let mut sender = Sender::new(&ring).unwrap();
     let mut receiver = Receiver::new(&ring, 0, 64).unwrap();
     assert!(Receiver::new(&ring, 0, 64).is_err() && Exit::new(&ring).is_err());
-    // The third does not fit an mbuf: it is chained.
+    // The third does not fit into an mbuf: it is chained.
     let packets: Vec<Vec<u8>> =
         [60, 1514, 9000, 61, 62].iter().map(|&length| vec![length as u8; length]).collect();
     send(&mut sender, &packets);
@@ -110,21 +110,21 @@ fn mbufs_come_and_go_and_a_lost_one_is_noticed() {
     }
     assert!(got == packets);
     assert_eq!(runs, [2, 1, 2]);
-    // Descs of another burst point to nothing.
+    // Descs of another burst yield empty packets.
     scratch.clear();
     scratch.push(7, 100, &Meta::new(0, 100, 0));
     assert!(receiver.lent(&mut scratch).packets().all(|packet| packet.bytes().is_empty()));
 
     check_marks(&mut sender, &mut receiver);
 
-    // Mbufs of another pool, and one that is chained, are looked at.
+    // Mbufs of another pool, and a chained one, are not plain.
     send(&mut sender, &packets[1..3]);
     assert_eq!(receiver.poll(64), 2);
     let plain = Plain { port: 0, time_ns: 1 };
     assert_eq!(receiver.copy_plain(&mut scratch, 64, plain, |_| unreachable!()), None);
     assert_eq!(receiver.discard(), 2);
 
-    // Some are held, some wait in the ring and some are fresh when the device is closed.
+    // When the device is closed, some packets are held, some wait in the ring and some are fresh.
     send(&mut sender, &packets[..2]);
     assert_eq!(receiver.poll(1), 1);
     drop((sender, receiver, ring));
@@ -139,14 +139,14 @@ fn mbufs_come_and_go_and_a_lost_one_is_noticed() {
     let mut receiver = Receiver::new(&ring, 0, 64).unwrap();
     send(&mut sender, &packets[..2]);
     assert_eq!(receiver.poll(64), 2);
-    // As if somebody else had it now, who has not.
+    // As if another owner had it, which is not true.
     receiver.hand_over(1);
     drop((sender, receiver, ring));
     assert_eq!(leaked_mbufs(), 1);
 }
 
-/// In small pages, too, the mbufs of a burst share no set of the first cache: each begins a line
-/// further in its page than the one before.
+/// Even in small pages, the mbufs of a burst do not share sets of the first cache: each begins a
+/// line further in its page than the one before.
 fn mbufs_are_apart() {
     let null = device("net_null2");
     let mut receiver = Receiver::new(&null, 0, 64).unwrap();
@@ -156,7 +156,7 @@ fn mbufs_are_apart() {
     assert!(lines.len() > 48, "64 mbufs begin at {} places of a page: {lines:?}", lines.len());
 }
 
-/// A log that has room for one packet: the others are looked at one by one.
+/// A log with room for one packet: the others are delivered one by one.
 fn copied_until_there_is_no_room() {
     let null = device("net_null0,size=100");
     let mut receiver = Receiver::new(&null, 0, 8).unwrap();

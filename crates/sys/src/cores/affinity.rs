@@ -1,13 +1,13 @@
 //! Which cores a thread may run on.
 //!
-//! A worker is pinned to one core once, at its start, and stays there. So its caches, its NUMA node
-//! and its core's NIC queue are the same for its whole life. In a container or under `taskset` a
+//! A worker is pinned to one core at its start and stays there. So its caches, its NUMA node and
+//! its core's NIC queue are the same for its whole life. In a container or under `taskset` a
 //! process may use fewer cores than the machine has, so plans begin from [`allowed_cores`].
 //!
 //! Text form of a set of cores: `0,2,4-7`, as in `taskset -c` and in the kernel's `cpulist` files.
 //!
-//! Source: sched_setaffinity(2); the kernel's lib/bitmap.c for the list format (its `:used/total`
-//! strides are not taken).
+//! Source: sched_setaffinity(2); the kernel's lib/bitmap.c for the list format. Its `:used/total`
+//! strides are not supported.
 
 use std::{fmt, io};
 
@@ -23,10 +23,10 @@ impl fmt::Display for CoreId {
     }
 }
 
-/// Core numbers that lists and masks may name: `[0, 1024)`, the size of a `cpu_set_t`.
+/// The number of cores that lists and masks can name: `[0, 1024)`, the size of a `cpu_set_t`.
 pub const CORES_MAX: u32 = CpuSet::MAX_CPU as u32;
 
-/// Why a thread could not be pinned, or its cores not be read.
+/// Why a thread could not be pinned, or its cores could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AffinityError {
@@ -43,12 +43,12 @@ pub enum AffinityError {
     System {
         /// The call.
         call: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// The cores that the calling thread may run on, ascending, at least one.
+/// Returns the cores that the calling thread may run on, ascending, at least one.
 ///
 /// # Errors
 /// [`AffinityError::System`], for instance on a machine with more than [`CORES_MAX`] cores.
@@ -82,10 +82,10 @@ pub fn pin_to(core: CoreId) -> Result<(), AffinityError> {
     })
 }
 
-/// Lets the calling thread run on any of `cores`: of those that there are.
+/// Lets the calling thread run on any of `cores` that exist.
 ///
 /// # Errors
-/// [`AffinityError::System`]: the process may use none of them.
+/// [`AffinityError::System`] if the process may use none of them.
 pub fn allow(cores: &[CoreId]) -> Result<(), AffinityError> {
     let mut set = CpuSet::new();
     let known = cores.iter().filter(|core| core.0 < CORES_MAX);
@@ -94,11 +94,11 @@ pub fn allow(cores: &[CoreId]) -> Result<(), AffinityError> {
         .map_err(|error| AffinityError::System { call: "sched_setaffinity", source: error.into() })
 }
 
-/// The core that runs the calling thread at this moment. Unless pinned, it may be another the
-/// next moment. Cost: about 20 ns, no system call (vDSO).
+/// Returns the core that runs the calling thread now. An unpinned thread may move at any time.
+/// Cost: about 20 ns, no system call (vDSO).
 pub fn current_core() -> CoreId {
-    // libc's call and not rustix's: the latter dies under valgrind, which hides the vDSO.
-    // SAFETY: it takes nothing and writes nothing.
+    // We use libc's call because rustix's dies under valgrind, which hides the vDSO.
+    // SAFETY: it takes no argument and writes no memory.
     let core = unsafe { libc::sched_getcpu() };
     CoreId(core.try_into().unwrap_or(0)) // it fails only on kernels without the call (ENOSYS)
 }
@@ -107,7 +107,7 @@ pub fn current_core() -> CoreId {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CoreListError {
-    /// Nothing is in the list, or between two commas.
+    /// The list is empty, or nothing is between two commas.
     #[error("core list `{list}`: item {position} is empty")]
     Empty {
         /// The whole list.
@@ -133,7 +133,7 @@ pub enum CoreListError {
         /// The number after the dash.
         last: u32,
     },
-    /// A number is above what Linux masks hold.
+    /// A number is too large for Linux masks.
     #[error("core list `{list}`: core {core} is above {}", CORES_MAX - 1)]
     TooLarge {
         /// The whole list.
@@ -151,10 +151,11 @@ pub enum CoreListError {
     },
 }
 
-/// Reads a list of cores such as `0,2,4-7`, in the order written (the first is the first worker's).
+/// Parses a list of cores such as `0,2,4-7`. The order is kept: the first core is the first
+/// worker's.
 ///
 /// # Errors
-/// One [`CoreListError`] for the first item that is wrong.
+/// [`CoreListError`] for the first invalid item.
 pub fn parse_cores(list: &str) -> Result<Vec<CoreId>, CoreListError> {
     let mut cores = Vec::new();
     for (index, item) in list.trim().split(',').enumerate() {
@@ -192,7 +193,7 @@ fn parse_range(list: &str, item: &str) -> Result<std::ops::RangeInclusive<u32>, 
     Ok(first..=last)
 }
 
-/// Writes cores as a list, runs of neighbours as ranges: the inverse of [`parse_cores`].
+/// Formats cores as a list, with runs of neighbours as ranges: the inverse of [`parse_cores`].
 pub fn format_cores(cores: &[CoreId]) -> String {
     let mut items: Vec<(u32, u32)> = Vec::new();
     for core in cores {

@@ -6,9 +6,9 @@
 //!     one of the two sees the other's store, as with a full fence on either side
 //! ```
 //!
-//! A thread that publishes a hundred million times a second must look each time whether a reader
+//! A thread that publishes a hundred million times a second must check each time whether a reader
 //! sleeps. A full fence there would wait until its store has reached the cache. With this pair the
-//! one who goes to sleep pays, who has time.
+//! thread that goes to sleep pays, and it has time.
 //!
 //! Why it is correct: during the call the kernel runs a full fence on the core of each running
 //! thread. A thread that does not run executes one when it is scheduled. Take the moment of that
@@ -28,19 +28,20 @@ use std::sync::atomic::{Ordering, compiler_fence};
 const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
-/// Asks the kernel for [`everywhere`], once a process. False: it has no such call, or a filter of
-/// system calls forbids it; then both sides need full fences.
+/// Registers this process for [`everywhere`], once. Returns false if the kernel has no such call or
+/// a seccomp filter forbids it. Then both sides need full fences.
 ///
-/// Cost: a few us while the process has one thread; once there are several, the first call waits
-/// for the kernel, some 15 ms. Later calls cost a load.
+/// Cost: a few us while the process has one thread. With several threads the first call waits for
+/// the kernel, some 15 ms. Later calls cost a load.
 pub fn register() -> bool {
     static IS_REGISTERED: OnceLock<bool> = OnceLock::new();
     *IS_REGISTERED.get_or_init(|| call(REGISTER_PRIVATE_EXPEDITED))
 }
 
-/// The busy side's half: keeps the compiler from moving accesses over it. No instruction.
+/// The busy side's half: keeps the compiler from moving accesses across it. No instruction.
 ///
-/// Under miri it is a full fence. Miri has neither the call nor a time after which a store is seen.
+/// Under Miri it is a full fence: Miri does not have the call, and never guarantees that a store is
+/// seen.
 #[inline(always)]
 pub fn light() {
     if cfg!(miri) {
@@ -49,8 +50,8 @@ pub fn light() {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// The other half: a full fence in the calling thread and in every other one of this process.
-/// False: the kernel refused, and there was none but in this thread. It needs [`register`].
+/// The other half: a full fence in the calling thread and in every other thread of this process.
+/// Returns false if the kernel refused; then only this thread had one. It needs [`register`].
 ///
 /// Cost: a system call, and an interrupt of each other core that runs a thread of this process. 0.3
 /// us if none does, 4 to 9 us on a virtual machine if one does.
@@ -59,7 +60,7 @@ pub fn everywhere() -> bool {
     call(PRIVATE_EXPEDITED)
 }
 
-/// Whether the kernel did it.
+/// Returns whether the kernel did it.
 fn call(command: libc::c_int) -> bool {
     // SAFETY: the call takes numbers, and changes no memory of this process.
     !cfg!(miri) && unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) } == 0
@@ -80,7 +81,8 @@ mod tests {
     #[derive(Default)]
     struct Word(AtomicU32);
 
-    /// In how many rounds both of two threads stored, looked, and missed the other's store.
+    /// Returns the number of rounds in which each of two threads stored, loaded, and missed the
+    /// other's store.
     fn both_missed(fence: impl Fn()) -> u32 {
         let [often, seldom, turn, done] = [0; 4].map(|_| Word::default());
         thread::scope(|scope| {
@@ -88,7 +90,7 @@ mod tests {
                 let mut missed = Vec::new();
                 for round in 1..=ROUNDS {
                     while turn.0.load(Acquire) != round {
-                        thread::yield_now(); // one core may be all there is
+                        thread::yield_now(); // there may be only one core
                     }
                     often.0.store(round, Relaxed);
                     light();
@@ -116,10 +118,10 @@ mod tests {
     #[test]
     fn one_of_two_sees_the_other_although_only_one_has_a_fence() {
         if !register() {
-            return; // no code relies on it then
+            return; // then no code relies on it
         }
         assert_eq!(both_missed(|| assert!(everywhere())), 0);
-        // What there is to see: without a fence it happens, where there are two quiet cores.
+        // Without a fence it does happen, if there are two quiet cores.
         println!("without a fence: {} of {ROUNDS} rounds", both_missed(light));
     }
 }

@@ -5,28 +5,28 @@ use std::path::Path;
 
 use crate::affinity::{CoreId, parse_cores};
 
-/// Where the kernel's cores are.
+/// The kernel's folder of cores.
 const CORES: &str = "/sys/devices/system/cpu";
 
 /// A data cache of a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// 1, 2, 3.
+    /// 1, 2 or 3.
     pub level: u64,
-    /// In bytes.
+    /// The size in bytes.
     pub bytes: u64,
     /// The cores that share it, ascending.
     pub shared_with: Vec<CoreId>,
 }
 
-/// The data caches of this machine's first core, the smallest level first; none where the kernel
-/// says nothing of them.
+/// Returns the data caches of this machine's first core, the smallest level first. Empty if the
+/// kernel does not report them.
 pub fn of_first_core() -> Vec<Cache> {
     of_core(&Path::new(CORES).join("cpu0"))
 }
 
-/// The data caches of the core whose folder is `folder`, the smallest level first. Those of unknown
-/// size, level or type are left out.
+/// Returns the data caches of the core whose folder is `folder`, the smallest level first. Caches
+/// of unknown size, level or type are left out.
 pub fn of_core(folder: &Path) -> Vec<Cache> {
     let entries = fs::read_dir(folder.join("cache")).into_iter().flatten().flatten();
     let folders = entries.map(|entry| entry.path()).filter(|path| {

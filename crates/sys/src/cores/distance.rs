@@ -1,4 +1,4 @@
-//! How far two cores are from each other: how long a cache line takes from one to the other.
+//! The distance between two cores: how long a cache line takes from one to the other.
 //!
 //! ```text
 //!   near core   store 1 ...... spin ...... load 1, store 2 ...
@@ -10,7 +10,7 @@
 //! little without the distance at which it was measured.
 //!
 //! Invariant D1: both threads end. The far one ends when it reads `END`. The near one always stores
-//! that, also after the time limit.
+//! `END`, even after the time limit.
 
 use std::hint::spin_loop;
 use std::sync::atomic::AtomicU64;
@@ -21,26 +21,26 @@ use std::time::{Duration, Instant};
 use crate::affinity::{self, CoreId};
 use crate::clock;
 
-/// From here on two cores are far apart. Nearer cores share a cache, farther ones do not. We have
-/// seen 20 to 80 ns and 170 to 250 ns.
+/// Two cores at this distance or more are far apart. Nearer cores share a cache, farther ones do
+/// not. We measured 20 to 80 ns and 170 to 250 ns.
 pub const FAR_NS: f64 = 120.0;
 
-/// Round trips of a batch, timed together, so that two looks at the clock weigh little.
+/// Round trips per batch. They are timed together, so that two clock readings weigh little.
 pub const ROUND_TRIPS: u64 = 16;
 
-/// Batches of [`one_way_ns`], some 2 to 20 ms.
+/// Batches of [`one_way_ns`]: some 2 to 20 ms.
 const BATCHES: usize = 500;
 
-/// The most that [`one_way_ns`] takes, beside the start of two threads.
+/// The time limit of [`one_way_ns`], not counting the start of two threads.
 const LIMIT: Duration = Duration::from_millis(40);
 
 /// Batches that warm up.
 const WARM_UP: usize = 1;
 
-/// What ends the far thread; no round trip has this number.
+/// Ends the far thread; no round trip has this number.
 const END: u64 = u64::MAX;
 
-/// A word alone on its cache line, and on the line that is fetched with it.
+/// A word alone on its cache line, and on the adjacent line that is prefetched with it.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Line(AtomicU64);
@@ -51,7 +51,7 @@ impl Line {
         self.0.store(value, Release); // pairs with the load in `next`
     }
 
-    /// Spins until there is another value than `last`.
+    /// Spins until the value differs from `last`.
     #[inline]
     fn next(&self, last: u64) -> u64 {
         loop {
@@ -64,17 +64,17 @@ impl Line {
     }
 }
 
-/// The time of one way of a cache line between two cores, in ns: the median of some 500 batches, in
-/// less than 50 ms.
+/// Returns the one-way time of a cache line between two cores, in ns: the median of some 500
+/// batches, in less than 50 ms.
 ///
-/// `None`: both are the same core, or one of them is not available.
+/// `None` if both are the same core, or if one of them is not available.
 ///
 /// Cost: two threads that spin on these cores.
 pub fn one_way_ns(near: CoreId, far: CoreId) -> Option<f64> {
     one_way_ns_within(near, far, BATCHES, LIMIT)
 }
 
-/// As [`one_way_ns`], the median of `batches` batches; of fewer if the time `limit` is over.
+/// Like [`one_way_ns`], with up to `batches` batches, fewer once the time `limit` is over.
 pub fn one_way_ns_within(
     near: CoreId,
     far: CoreId,
@@ -86,10 +86,10 @@ pub fn one_way_ns_within(
     ways.get(ways.len() / 2).copied()
 }
 
-/// The time of one way by each of `batches` batches of [`ROUND_TRIPS`], in ns; fewer if the time
-/// `limit` is over, but one.
+/// Returns the one-way time of each of `batches` batches of [`ROUND_TRIPS`], in ns. Returns fewer,
+/// but at least one, once the time `limit` is over.
 ///
-/// `None`: as [`one_way_ns`] has it.
+/// `None` as for [`one_way_ns`].
 pub fn ways_ns(near: CoreId, far: CoreId, batches: usize, limit: Duration) -> Option<Vec<f64>> {
     if near == far {
         return None;

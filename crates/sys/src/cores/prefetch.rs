@@ -1,9 +1,9 @@
-//! Asking for cache lines before they are needed. Where there is no such instruction it is nothing.
+//! Prefetches of cache lines. A no-op on architectures without the instruction.
 
-/// A cache line.
+/// Bytes of a cache line.
 pub const LINE_BYTES: usize = 64;
 
-/// Asks for the line of `at`, to be read soon. Any address will do.
+/// Prefetches the line of `at` for reading. Any address will do.
 #[inline]
 pub fn to_read<T>(at: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -16,17 +16,17 @@ pub fn to_read<T>(at: *const T) {
     let _ = at;
 }
 
-/// Asks for the line of `at`, to be written soon: it is taken from the other core's cache at
-/// once. Any address will do.
+/// Prefetches the line of `at` for writing: it is taken from the other core's cache. Any address
+/// will do.
 #[inline]
 pub fn to_write<T>(at: *const T) {
     to_write_ahead::<0>(at.cast());
 }
 
-/// Asks for the line that is `AHEAD` bytes after `at`, to be written soon, in one
-/// instruction. Any address will do.
+/// Prefetches the line `AHEAD` bytes after `at` for writing, in one instruction. Any address will
+/// do.
 ///
-/// Unless it compiles for a newer processor, the compiler turns a prefetch for writing into one for
+/// Unless the target is a newer processor, the compiler turns a prefetch for writing into one for
 /// reading. Every x86-64 processor sold since 2006 has this instruction, or treats it as a no-op.
 /// Source: AMD64 Architecture Programmer's Manual, volume 3, PREFETCHW.
 #[inline(always)]

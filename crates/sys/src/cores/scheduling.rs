@@ -1,12 +1,12 @@
-//! How the kernel shares out a core: the calling thread's class and niceness.
+//! The scheduling class and niceness of the calling thread.
 //!
 //! A thread that polls alone on its core needs no class at all. A class helps when the core is
 //! shared. `fifo` runs until it blocks, before every normal thread. So a busy loop in it starves
-//! everything else on that core, the kernel's threads included. (By default, `sched_rt_runtime_us`,
-//! the kernel takes back 5% of each second.) `idle` runs when no other thread wants the core: for
+//! everything else on that core, including kernel threads. (By default, `sched_rt_runtime_us`, the
+//! kernel takes back 5% of each second.) `idle` runs when no other thread wants the core: for
 //! statistics and for closing files.
 //!
-//! Everything here is about the calling thread, not about the process.
+//! Everything here applies to the calling thread, not to the process.
 //!
 //! Source: sched(7), sched_setscheduler(2), setpriority(2).
 
@@ -38,7 +38,7 @@ impl fmt::Display for SchedulingClass {
     }
 }
 
-/// Why a thread's class or niceness could not be set or told.
+/// Why a thread's class or niceness could not be set or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchedulingError {
@@ -54,7 +54,7 @@ pub enum SchedulingError {
         /// The most allowed.
         most: i32,
     },
-    /// The class may not be taken.
+    /// The process may not take the class.
     #[error("class {class}: not permitted; run as root, grant CAP_SYS_NICE, or raise `ulimit -r`")]
     ClassNotPermitted {
         /// The class asked for.
@@ -66,7 +66,7 @@ pub enum SchedulingError {
         /// The niceness asked for.
         nice: i32,
     },
-    /// The thread has a class that has no name here.
+    /// The thread has a class that this module does not know.
     #[error("scheduling policy {policy} is none of normal, fifo, idle")]
     UnknownClass {
         /// The kernel's number for it.
@@ -77,12 +77,12 @@ pub enum SchedulingError {
     System {
         /// The call.
         call: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// The class of the calling thread.
+/// Returns the class of the calling thread.
 ///
 /// # Errors
 /// [`SchedulingError::UnknownClass`] for batch, round robin and deadline.
@@ -92,7 +92,7 @@ pub fn class() -> Result<SchedulingClass, SchedulingError> {
     if policy < 0 {
         return Err(system("sched_getscheduler"));
     }
-    // A child of such a thread starts as normal: a flag beside the class, of no interest here.
+    // This flag makes children of the thread start as normal. It does not matter here.
     match policy as i32 & !libc::SCHED_RESET_ON_FORK {
         libc::SCHED_OTHER => Ok(SchedulingClass::Normal),
         libc::SCHED_IDLE => Ok(SchedulingClass::Idle),
@@ -106,7 +106,7 @@ pub fn class() -> Result<SchedulingClass, SchedulingError> {
 /// # Errors
 /// - [`SchedulingError::OutOfRange`]: a fifo priority outside `[1, 99]`.
 /// - [`SchedulingError::ClassNotPermitted`]: `CAP_SYS_NICE` is missing and `ulimit -r` is too low.
-/// - [`SchedulingError::System`]: refused otherwise, by a filter of system calls for instance.
+/// - [`SchedulingError::System`]: refused for another reason, for instance by a seccomp filter.
 pub fn set_class(class: SchedulingClass) -> Result<(), SchedulingError> {
     let (policy, sched_priority) = match class {
         SchedulingClass::Normal => (libc::SCHED_OTHER, 0),
@@ -117,7 +117,7 @@ pub fn set_class(class: SchedulingClass) -> Result<(), SchedulingError> {
         let (what, value) = ("fifo priority", sched_priority);
         return Err(SchedulingError::OutOfRange { what, value, least: 1, most: 99 });
     }
-    // The kernel's struct sched_param is this one int. The system call is made directly because
+    // The kernel's struct sched_param is this one int. We make the system call directly because
     // musl's function of that name only fails.
     // SAFETY: the pointer is to a live int, which the kernel reads; 0 names the calling thread.
     let result = unsafe {
@@ -134,10 +134,10 @@ pub fn set_class(class: SchedulingClass) -> Result<(), SchedulingError> {
     }
 }
 
-/// The niceness of the calling thread, in `[-20, 19]`; lower gets more of the core.
+/// Returns the niceness of the calling thread, in `[-20, 19]`; lower gets more of the core.
 ///
 /// # Errors
-/// [`SchedulingError::System`], which only a filter of system calls can cause.
+/// [`SchedulingError::System`], which only a seccomp filter can cause.
 pub fn nice() -> Result<i32, SchedulingError> {
     getpriority_process(None)
         .map_err(|error| SchedulingError::System { call: "getpriority", source: error.into() })
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn without_permission_the_error_names_the_mend() {
         apart(|| {
-            // Only this thread gives up being root; the raw call, unlike setuid(3), allows that.
+            // Only this thread gives up root; the raw call, unlike setuid(3), allows that.
             // SAFETY: the call takes no pointer, and the thread ends with this closure.
             let result = unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
             if result != 0 {

@@ -1,16 +1,15 @@
-//! What the machine has: nodes, their cores, their huge pages.
+//! The machine's NUMA nodes, their cores and their huge pages.
 //!
 //! ```text
 //!   ROOT/devices/system/node/node0/cpulist                              cores of node 0
 //!   ROOT/devices/system/node/node0/meminfo                              its memory
 //!   ROOT/devices/system/node/node0/hugepages/hugepages-2048kB/          its 2 MiB pages
-//!   ROOT/kernel/mm/hugepages/hugepages-2048kB/                          those of all nodes
+//!   ROOT/kernel/mm/hugepages/hugepages-2048kB/                          2 MiB pages of all nodes
 //! ```
 //!
-//! ROOT is `/sys`; tests put their own directory in its place, since a machine with several
-//! nodes is seldom at hand. A kernel without NUMA has no node directory: it is shown as node 0 with
-//! every core. Plain data is read once and never refreshed; which core a plan uses is decided
-//! elsewhere.
+//! ROOT is `/sys`. Tests use their own directory, since a machine with several nodes is seldom at
+//! hand. A kernel without NUMA has no node directory: we report node 0 with every core. The data is
+//! read once and never refreshed. Other code decides which core a plan uses.
 //!
 //! Source: the kernel's Documentation/ABI/stable/sysfs-devices-node and
 //! Documentation/admin-guide/mm/hugetlbpage.rst.
@@ -37,7 +36,7 @@ pub struct Topology {
 pub struct Node {
     /// Its number.
     pub id: NodeId,
-    /// Its cores, ascending; none for a node that is memory only.
+    /// Its cores, ascending; empty for a node with memory only.
     pub cores: Vec<CoreId>,
     /// Its huge pages, by ascending size.
     pub huge_pages: Vec<HugePages>,
@@ -52,12 +51,12 @@ pub struct HugePages {
     pub total: u64,
     /// Pages not in use.
     pub free: u64,
-    /// Pages not in use but promised to a mapping. The kernel tells it for the whole machine only:
+    /// Free pages that are promised to a mapping. The kernel reports it for the whole machine only:
     /// 0 for a node.
     pub promised: u64,
 }
 
-/// A file of the topology could not be read or made sense of.
+/// A topology file could not be read or parsed.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", path.display())]
 pub struct TopologyError {
@@ -101,14 +100,14 @@ impl Topology {
         Ok(Self { nodes, huge_pages })
     }
 
-    /// The node of a core, if the core is there.
+    /// Returns the node of a core, or `None` if there is no such core.
     pub fn node_of(&self, core: CoreId) -> Option<NodeId> {
         self.nodes.iter().find(|node| node.cores.contains(&core)).map(|node| node.id)
     }
 }
 
 impl HugePages {
-    /// Pages that a new mapping can have.
+    /// Pages available to a new mapping.
     pub fn unpromised(&self) -> u64 {
         self.free.saturating_sub(self.promised)
     }
@@ -131,22 +130,22 @@ impl HugePages {
     }
 }
 
-/// The nodes of this machine, ascending.
+/// Returns the nodes of this machine, ascending.
 pub(crate) fn nodes_online() -> Result<Vec<NodeId>, TopologyError> {
     node_ids(Path::new(SYS))
 }
 
-/// The directory that counts the huge pages of one size, of one node or of all.
+/// Returns the directory that counts the huge pages of one size, of one node or of all.
 pub(crate) fn huge_page_pool(node: Option<NodeId>, page_bytes: u64) -> PathBuf {
     pools(Path::new(SYS), node).join(format!("hugepages-{}kB", page_bytes / 1024))
 }
 
-/// Bytes available without swapping, on a node or on the whole machine.
+/// Returns the bytes available without swapping, on a node or on the whole machine.
 ///
-/// For a node it is what is free or holds file pages, for nodes have no `MemAvailable`.
+/// For a node that is free memory plus file pages, because nodes have no `MemAvailable`.
 ///
 /// # Errors
-/// What the kernel tells cannot be read.
+/// The kernel's file cannot be read or parsed.
 pub fn available_bytes(node: Option<NodeId>) -> Result<u64, TopologyError> {
     let (path, fields): (PathBuf, &[&str]) = match node {
         Some(id) if node_directory(Path::new(SYS), id).exists() => (
@@ -161,7 +160,7 @@ pub fn available_bytes(node: Option<NodeId>) -> Result<u64, TopologyError> {
     Ok(kibibytes.saturating_mul(1024))
 }
 
-/// The sum of the named fields of a meminfo file, in KiB; `None` if one is missing.
+/// Returns the sum of the named fields of a meminfo file, in KiB; `None` if one is missing.
 fn meminfo_sum(text: &str, fields: &[&str]) -> Option<u64> {
     fields.iter().try_fold(0_u64, |sum, field| {
         let value = text.lines().find_map(|line| {
@@ -178,7 +177,7 @@ fn node_ids(root: &Path) -> Result<Vec<NodeId>, TopologyError> {
     if !path.exists() {
         return Ok(vec![NodeId(0)]);
     }
-    // Node numbers come in the same list format as cores.
+    // Node numbers have the same list format as cores.
     let cores = read_cores(&path)?;
     Ok(cores.into_iter().map(|CoreId(number)| NodeId(number)).collect())
 }

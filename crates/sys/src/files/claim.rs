@@ -1,8 +1,8 @@
 //! Files that one process at a time claims; the claim ends with the process.
 //!
-//! A claim is a lock on an open file. So neither a crash nor SIGKILL leaves one behind, and the
-//! number of a process that has gone never looks alive. Every process that can open the file can
-//! claim it, so it has mode 0600.
+//! A claim is a lock on an open file. So neither a crash nor SIGKILL leaves one behind, and the pid
+//! of a dead process never looks alive. Every process that can open the file can claim it, so it
+//! has mode 0600.
 //!
 //! Source: flock(2), by [`LockedFile`].
 
@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use super::locked::LockedFile;
 
-/// Read at most this much of the file.
+/// Upper limit of what is read of the file.
 const CONTENT_BYTES_MAX: u64 = 4096;
-/// How long a holder is given to write into it.
+/// Time that a holder gets to write into it.
 const WRITING: Duration = Duration::from_millis(20);
 
 /// A claimed file.
@@ -26,21 +26,21 @@ pub struct Claim {
     file: LockedFile,
 }
 
-/// What became of a try.
+/// The outcome of an attempt to claim.
 #[derive(Debug)]
 pub enum Claimed {
-    /// It is ours, and what the last holder left in it.
+    /// The file is ours; holds what the last holder left in it.
     Ours(Claim, String),
-    /// Another process has it, and what that wrote in it.
+    /// Another process has the file; holds what that process wrote in it.
     Theirs(String),
 }
 
 impl Claim {
-    /// Tries to claim `path`; makes the file if there is none. Symbolic links are not followed.
+    /// Tries to claim `path`, and creates the file if necessary. Symbolic links are not followed.
     pub fn take(path: &Path) -> io::Result<Claimed> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600);
-        // Not to be kept waiting by a pipe that stands there.
+        // O_NONBLOCK: a pipe at this path must not block us.
         options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC);
         let mut file = LockedFile::from(options.open(path)?);
         let is_ours = match file.try_lock() {
@@ -49,7 +49,7 @@ impl Claim {
             Err(TryLockError::Error(error)) => return Err(error),
         };
         if !is_ours {
-            // The new owner writes its number in a moment; until then the last owner's is there.
+            // The new owner is about to write its pid; until then the last owner's is there.
             thread::sleep(WRITING);
         }
         let mut bytes = Vec::new();
@@ -58,7 +58,7 @@ impl Claim {
         Ok(if is_ours { Claimed::Ours(Self { file }, content) } else { Claimed::Theirs(content) })
     }
 
-    /// Replaces the file's content; a reader sees the old, the new, or the new with an old end.
+    /// Replaces the file's content. A reader sees the old, the new, or the new with an old tail.
     pub fn write(&self, content: &str) -> io::Result<()> {
         self.file.write_all_at(content.as_bytes(), 0)?;
         self.file.set_len(content.len() as u64)

@@ -1,24 +1,23 @@
 //! Writing to disk past the page cache.
 //!
 //! A recorder writes more than a page cache can hold, once and in order. The cache would only copy
-//! it again and evict what others need. So data is gathered in an [`AlignedBuffer`] and handed to
-//! the disk from there (`O_DIRECT`).
+//! the data again and evict what others need. So data is gathered in an [`AlignedBuffer`] and
+//! handed to the disk from there (`O_DIRECT`).
 //!
 //! ```text
 //!   AlignedBuffer (4 KiB aligned, huge pages) --> OutputFile::write_all_at --> disk
-//!                                                   Direct    regular file, the cache is passed by
-//!                                                   Buffered  regular file, the file system won't
+//!                                                   Direct    regular file, bypasses the cache
+//!                                                   Buffered  regular file, O_DIRECT not possible
 //!                                                   Stream    FIFO, terminal, /dev/null: in order
 //!   WriteQueue: several buffers, filled while others are written by io_uring
 //! ```
 //!
-//! Who owns what when: the buffer is private to the process and lent for the length of a call.
-//! A file that was there before is written over only if it is a regular one; nothing is ever
-//! unlinked or renamed here.
+//! Ownership: the buffer is private to the process and lent for the length of a call. Only an
+//! existing file that is regular is overwritten; nothing is ever unlinked or renamed here.
 //!
 //! # Invariants
-//! - I1. [`OutputFile::write_all_at`] either wrote all, or says how many bytes it wrote and why
-//!   not more. A full disk is never silent.
+//! - I1. [`OutputFile::write_all_at`] either wrote all, or reports how many bytes it wrote and why
+//!   it stopped. A full disk is never silent.
 //! - I2. [`WritePath`] says how the file is written; the caller does not guess.
 //! - I3. A regular file has one writer ([`claim`]): two would destroy each other's blocks.
 //!
@@ -36,6 +35,6 @@ pub use file::{OutputFile, WriteError, WritePath};
 pub use queue::{QueueMode, WriteQueue};
 pub use space::free_bytes;
 
-/// The alignment, in bytes, of memory, offset and length that every disk takes: no device sold
+/// The alignment, in bytes, of memory, offset and length that every disk accepts: no device sold
 /// has logical blocks above 4 KiB.
 pub const ALIGNMENT: usize = 4096;

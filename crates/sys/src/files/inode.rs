@@ -1,12 +1,12 @@
-//! A file that was found under a name, even if something else has the name later.
+//! A file found by its path, even if the path names another file later.
 //!
 //! ```text
-//!   find(path) --> descriptor without rights (O_PATH) --> chmod, chown by way of /proc/self/fd
+//!   find(path) --> descriptor without rights (O_PATH) --> chmod, chown through /proc/self/fd
 //! ```
 //!
-//! A user who may write a directory can replace a file by a link between two calls that name it. A
-//! program with more rights would then change the link's target. What was found once stays the same
-//! file. Symbolic links are not followed.
+//! A user with write access to a directory can replace a file by a link between two calls that name
+//! the path. A program with more rights would then change the link's target. An [`Inode`] always
+//! stays the same file. Symbolic links are not followed.
 //!
 //! Source: open(2), `O_PATH`; symlink(7), magic links.
 
@@ -18,10 +18,10 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-/// Opens a regular file for reading, by way of links as well. No pipe is waited for.
+/// Opens a regular file for reading, following links. Does not block on a pipe.
 ///
 /// # Errors
-/// What the kernel says; `Other`: it is no regular file.
+/// Errors from the kernel; `Other` if it is not a regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     match file.metadata()?.is_file() {
@@ -30,11 +30,11 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens a regular file to read and write it, and makes it if there is nothing. No symbolic link is
-/// followed, and no pipe is waited for.
+/// Opens a regular file to read and write it, and creates it if nothing is there. Does not follow a
+/// symbolic link, and does not block on a pipe.
 ///
 /// # Errors
-/// What the kernel says; `InvalidInput`: a link stands there, or something else that is not a file.
+/// Errors from the kernel; `InvalidInput` if the path is a link or not a regular file.
 pub fn open_own(path: &Path) -> io::Result<File> {
     let refused = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
     let careful = libc::O_NOFOLLOW | libc::O_NONBLOCK;
@@ -50,17 +50,17 @@ pub fn open_own(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Which file it is, under any name, as long as it exists.
+/// Identity of a file under any name, as long as it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
     /// The number of its file system's device.
     pub device: u64,
-    /// Its number there.
+    /// Its inode number there.
     pub inode: u64,
 }
 
 impl FileId {
-    /// That of a file that was looked at.
+    /// Returns the identity in this metadata.
     pub fn of(metadata: &Metadata) -> Self {
         Self { device: metadata.dev(), inode: metadata.ino() }
     }
@@ -73,22 +73,22 @@ pub struct Inode {
 }
 
 impl Inode {
-    /// What stands at `path` now: a link itself, not what it leads to.
+    /// Finds what is at `path` now: a link itself, not its target.
     pub fn find(path: &Path) -> io::Result<Self> {
         Ok(Self { file: open_path(path, OFlags::NOFOLLOW)? })
     }
 
-    /// Kind, owner, group, mode, device and number.
+    /// Returns kind, owner, group, mode, device and inode number.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.file.metadata()
     }
 
-    /// Changes the mode. Needs `/proc`, as the next.
+    /// Changes the mode. Needs `/proc`, like `set_owner`.
     pub fn set_mode(&self, mode: u32) -> io::Result<()> {
         fs::set_permissions(self.path(), Permissions::from_mode(mode))
     }
 
-    /// Changes owner and group, those that are given.
+    /// Changes the owner and the group, if given.
     pub fn set_owner(&self, owner: Option<u32>, group: Option<u32>) -> io::Result<()> {
         chown(self.path(), owner, group)
     }
@@ -98,8 +98,8 @@ impl Inode {
     }
 }
 
-/// A descriptor of what stands at `path` that neither reads nor writes. The standard library's way
-/// to open takes `O_PATH` for an access mode where the C library is musl, and drops it.
+/// Opens a descriptor of `path` that neither reads nor writes. With musl, the standard library's
+/// `open` takes `O_PATH` for an access mode and drops it.
 pub(crate) fn open_path(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | flags;
     Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))

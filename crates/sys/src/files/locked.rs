@@ -1,27 +1,27 @@
-//! Files that are locked for as long as one process has them open.
+//! Files that are locked as long as one process has them open.
 //!
-//! A lock of flock(2) belongs to the open file and not to a process. A child by fork(2) has it too,
-//! and every child is one until it runs its program. So closing is not enough: the lock is given
-//! back by name. Only the process that took it does so: a child that drops its copy must not take
-//! the lock away from its parent.
+//! A lock of flock(2) belongs to the open file and not to a process. A child by fork(2) shares it,
+//! and so does every child until it executes its program. So closing is not enough: the lock is
+//! released explicitly. Only the process that took it does so: a child that drops its copy must not
+//! take the lock away from its parent.
 
 use std::fs::{File, TryLockError};
 use std::ops::{Deref, DerefMut};
 use std::process;
 
-/// An open file that this process may have locked. Dropping it gives the lock back.
+/// An open file that this process may have locked. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct LockedFile {
     file: File,
-    /// The process that has locked it.
+    /// The process that locked it.
     owner: Option<u32>,
 }
 
 impl LockedFile {
-    /// Locks it, if no other process has locked it.
+    /// Locks the file, unless another process has locked it.
     ///
     /// # Errors
-    /// As [`File::try_lock`]: another one has it, or the file system knows no locks.
+    /// As [`File::try_lock`]: another process has the lock, or the file system has no locks.
     pub fn try_lock(&mut self) -> Result<(), TryLockError> {
         self.file.try_lock()?;
         self.owner = Some(process::id());
@@ -29,7 +29,7 @@ impl LockedFile {
     }
 }
 
-/// A file that is not locked.
+/// Wraps a file that is not locked.
 impl From<File> for LockedFile {
     fn from(file: File) -> Self {
         Self { file, owner: None }
@@ -70,7 +70,7 @@ mod tests {
         let is_taken = || matches!(open().try_lock(), Err(TryLockError::WouldBlock));
         let mut locked = open();
         locked.try_lock().unwrap();
-        // What a child has of it.
+        // A child's copy of it.
         let copy = locked.try_clone().unwrap();
         let owner = locked.owner.map(|owner| owner + 1);
         drop(LockedFile { file: copy.try_clone().unwrap(), owner });

@@ -1,4 +1,4 @@
-//! Files and folders, where the standard library does not do.
+//! Files and folders: what the standard library does not offer.
 
 pub mod claim;
 pub mod direct;

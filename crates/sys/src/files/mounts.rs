@@ -1,7 +1,7 @@
-//! Mounts of a thread's own.
+//! Mounts that only the calling thread and its children see.
 //!
-//! Threads and programs that are started later see the mounts of their starter. What is mounted in
-//! a namespace goes with the last thread in it, however that ends.
+//! Threads and programs started later see the mounts of their starter. A mount in a namespace is
+//! removed with the last thread in it, however that thread ends.
 //!
 //! Source: `mount_namespaces(7)`, mount(2), tmpfs(5), sysfs(5).
 
@@ -11,25 +11,25 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-/// Moves the calling thread, and no other, into a new mount namespace, which shares no
-/// later mount with the one before.
+/// Moves only the calling thread into a new mount namespace, which shares no later mount with the
+/// previous one.
 ///
 /// # Errors
 /// `EPERM` without `CAP_SYS_ADMIN`.
 pub fn enter_new_mounts() -> io::Result<()> {
-    // SAFETY: the flag concerns the calling thread's view of the mounts alone: no memory, no
-    // descriptors. It gets its own working directory and umask, which nothing here changes.
+    // SAFETY: the flag changes only the calling thread's view of the mounts: no memory, no
+    // descriptors. The thread gets its own working directory and umask, which nothing here changes.
     if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
         return Err(io::Error::last_os_error());
     }
     mount(c"none", c"/", c"none", libc::MS_REC | libc::MS_PRIVATE, c"")
 }
 
-/// Mounts an empty file system in memory over a directory, of up to nine tenths of the memory. It
-/// takes pages as large as each write.
+/// Mounts an empty tmpfs over a directory, limited to nine tenths of the memory. It takes pages as
+/// large as each write.
 ///
 /// # Errors
-/// What the kernel says: `EINVAL` where it has no large pages for files in memory.
+/// Errors from the kernel: `EINVAL` if it has no large pages for files in memory.
 pub fn mount_memory(over: &Path) -> io::Result<()> {
     let over = CString::new(over.as_os_str().as_bytes())?;
     mount(
@@ -41,11 +41,11 @@ pub fn mount_memory(over: &Path) -> io::Result<()> {
     )
 }
 
-/// Mounts the kernel's files on devices over a directory; of interfaces, those of the calling
-/// thread's network namespace.
+/// Mounts sysfs over a directory. Its interfaces are those of the calling thread's network
+/// namespace.
 ///
 /// # Errors
-/// What the kernel says: `EPERM` without `CAP_SYS_ADMIN` over that namespace.
+/// Errors from the kernel: `EPERM` without `CAP_SYS_ADMIN` over that namespace.
 pub fn mount_devices(over: &Path) -> io::Result<()> {
     let over = CString::new(over.as_os_str().as_bytes())?;
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | libc::MS_RDONLY;
@@ -60,7 +60,7 @@ fn mount(
     data: &CStr,
 ) -> io::Result<()> {
     let data = if data.is_empty() { ptr::null() } else { data.as_ptr().cast() };
-    // SAFETY: all texts are live and end with a 0; the kernel only reads them.
+    // SAFETY: all strings are live and end with a 0; the kernel only reads them.
     match unsafe { libc::mount(source.as_ptr(), over.as_ptr(), kind.as_ptr(), flags, data) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

@@ -1,8 +1,8 @@
 //! Folders for temporary files that no other user can touch.
 //!
-//! All users share the folder for temporary files. A guessable name may already be there, as a link
-//! to another user's files. So a folder here has a random name, is made and never found, and is its
-//! user's alone (0700). Files in it may have any names.
+//! All users share the folder for temporary files. A guessable name may already exist, as a link to
+//! another user's files. So a folder here has a random name, is always newly made, and belongs to
+//! its user alone (0700). Files in it may have any names.
 
 use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -10,25 +10,25 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Names that are tried: each is one of 2^64.
+/// Names to try: each is one of 2^64.
 const TRIES: usize = 16;
 
-/// A folder. It goes, with all that is in it, when it is dropped.
+/// A folder. Dropping it removes it with its content.
 #[derive(Debug)]
 pub struct TemporaryFolder {
     path: PathBuf,
 }
 
 impl TemporaryFolder {
-    /// Makes one where temporary files are, with a name that begins with `prefix`.
+    /// Creates a folder in the system's folder for temporary files. Its name begins with `prefix`.
     ///
     /// # Errors
-    /// What the kernel says, with the path.
+    /// Errors from the kernel, with the path.
     pub fn create(prefix: &str) -> io::Result<Self> {
         Self::create_in(&std::env::temp_dir(), prefix)
     }
 
-    /// Makes one in `place`.
+    /// Creates a folder in `place`.
     ///
     /// # Errors
     /// As for [`create`](Self::create).
@@ -44,17 +44,17 @@ impl TemporaryFolder {
         Err(io::Error::new(io::ErrorKind::AlreadyExists, what))
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A name in it, as a program's argument.
+    /// The path of a file in it, as a program's argument.
     pub fn file(&self, name: &str) -> String {
         self.path.join(name).display().to_string()
     }
 
-    /// Leaves it there.
+    /// Keeps the folder and returns its path.
     pub fn keep(mut self) -> PathBuf {
         std::mem::take(&mut self.path)
     }
@@ -63,31 +63,31 @@ impl TemporaryFolder {
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         if !self.path.as_os_str().is_empty() {
-            let _ = fs::remove_dir_all(&self.path); // gone already: all the better
+            let _ = fs::remove_dir_all(&self.path); // an error means that it is already gone
         }
     }
 }
 
-/// A name that cannot be guessed.
+/// Returns a name that cannot be guessed.
 pub fn random_name(prefix: &str) -> String {
-    // Its keys are the kernel's random numbers.
+    // The hasher's keys are random numbers of the kernel.
     format!("{prefix}{:016x}", RandomState::new().build_hasher().finish())
 }
 
-/// Makes a folder that is its user's alone.
+/// Creates a folder that only its user can access.
 ///
 /// # Errors
-/// What the kernel says, with the path: also that there is something of this name.
+/// Errors from the kernel, with the path; also if the name already exists.
 pub fn make_own_folder(path: &Path) -> io::Result<()> {
     let made = DirBuilder::new().mode(0o700).create(path);
     made.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-/// Opens a file or a folder for reading, in a place that all users may write. It follows no link
-/// and opens no pipe, which would block.
+/// Opens a file or a folder for reading, in a place that all users may write. It does not follow a
+/// link or open a pipe, which would block.
 ///
 /// # Errors
-/// What the kernel says; `InvalidInput`: it is neither a file nor a folder.
+/// Errors from the kernel; `InvalidInput` if it is neither a file nor a folder.
 pub fn open_whole(path: &Path) -> io::Result<File> {
     let careful = libc::O_NONBLOCK | libc::O_NOFOLLOW;
     let file = File::options().read(true).custom_flags(careful).open(path)?;
@@ -111,7 +111,7 @@ mod tests {
         let path = first.path().to_owned();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
         fs::write(first.file("x"), "x").unwrap();
-        // What is there already is not taken, not even by way of a link.
+        // An existing name is not taken, not even through a link.
         let link = second.path().join("link");
         symlink(&path, &link).unwrap();
         assert_eq!(make_own_folder(&link).unwrap_err().kind(), io::ErrorKind::AlreadyExists);

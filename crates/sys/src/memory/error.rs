@@ -26,7 +26,7 @@ pub enum MemoryError {
         page: PageKind,
         /// Pages that the region takes.
         needed: u64,
-        /// Pages free and not promised to another mapping.
+        /// Free pages that are not promised to another mapping.
         free: u64,
         /// Pages reserved by the administrator.
         total: u64,
@@ -59,7 +59,7 @@ pub enum MemoryError {
     NoSuchNode {
         /// The node asked for.
         node: NodeId,
-        /// The nodes that are there, as a list such as `0-1`.
+        /// The existing nodes, as a list such as `0-1`.
         present: String,
     },
     /// Pages came from another node than the one asked for.
@@ -86,7 +86,7 @@ pub enum MemoryError {
         /// Bytes found.
         found: u64,
     },
-    /// Its owner has not put all of the memory there: reading it would cost ours.
+    /// The owner has not allocated all of the memory: reading it would cost our memory.
     #[error("shared memory of {bytes} bytes has only {present} in memory: refused, it is hollow")]
     Hollow {
         /// The size.
@@ -99,15 +99,15 @@ pub enum MemoryError {
     System {
         /// The call, and what it was for.
         call: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl MemoryError {
-    /// Whether the reason is that the process, or the system, may open no more descriptors.
+    /// Returns whether the process, or the system, has run out of descriptors.
     pub fn is_out_of_descriptors(&self) -> bool {
-        // A look at how much memory there is opens files too, and wraps the kernel's word.
+        // Reading the available memory opens files too, and wraps the kernel's error.
         let mut cause: Option<&dyn Error> = Some(self);
         while let Some(error) = cause {
             let number = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);

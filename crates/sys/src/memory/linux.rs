@@ -1,7 +1,7 @@
 //! Memory from the kernel: memfd, size, map, bind, touch, seal.
 //!
-//! Each step has one function; [`create`] strings them together. The page sizes that `auto` tries
-//! are tried for real, by making the region, because no counter tells for certain.
+//! Each step has one function; [`create`] calls them in order. `auto` tries a page size by making
+//! the region, because no counter is reliable.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -15,14 +15,14 @@ use crate::topology::{self, HugePages};
 
 pub(super) use super::view::View;
 
-/// What makes a region safe to read for those who do not trust its writer.
+/// The seals that make a region safe to read for processes that do not trust its writer.
 const REGION_SEALS: SealFlags =
     SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
-/// What makes a page that both sides write at least stay where it is.
+/// The seals that keep a page mapped although both sides may write it.
 const SHARED_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-/// Makes the memory of a region and finds out where it is.
+/// Makes the memory of a region and queries where it is.
 pub(super) fn create(request: &RegionRequest) -> Result<(View, Placement), MemoryError> {
     if let Some(node) = request.node {
         check_node(node)?;
@@ -50,7 +50,7 @@ pub(super) fn create_shared(name: &str, bytes: usize) -> Result<(View, Placement
     Ok((view, placement))
 }
 
-/// Maps memory that another party made, if its seals promise that it stays.
+/// Maps memory of another process, if its seals guarantee that it stays.
 pub(super) fn attach(
     file: OwnedFd,
     wanted: WantedBytes,
@@ -65,7 +65,7 @@ pub(super) fn attach(
         let missing = names(needed - present);
         return Err(MemoryError::MissingSeals { missing });
     }
-    // The size is read after the seals are seen, so it can change no more.
+    // We read the size after the seals, so it can no longer change.
     let status = fstat(&file).map_err(MemoryError::system("fstat"))?;
     let found = u64::try_from(status.st_size).unwrap_or(0);
     // A hugetlbfs file must be mapped at a multiple of its page size, which is its block size.
@@ -74,9 +74,8 @@ pub(super) fn attach(
     if !wanted.contains(&found) || found == 0 || found >= 1 << 62 {
         return Err(MemoryError::WrongSize { expected: *wanted.start(), found });
     }
-    // A hole would be filled at this process's expense, or fault where there is nothing to fill it
-    // with. The seals keep what is there from being punched out. (A shared page may be hollow: see
-    // I2 of the module.)
+    // A hole would be filled at this process's expense, or fault if nothing can fill it. The seals
+    // prevent new holes. (A shared page may be hollow: see I2 of the module.)
     let allocated = allocated_bytes(&status);
     let present = first_hole(&file).map_err(MemoryError::system("lseek"))?.min(allocated);
     if !writable && present < found {
@@ -84,10 +83,10 @@ pub(super) fn attach(
     }
     let view = View::map(file.as_fd(), found as usize, page_bytes, writable)
         .map_err(MemoryError::system("mmap of shared memory"))?;
-    // Pages that this process never touched are mapped now, so that no look at them faults.
+    // Map the pages that this process never touched, so that no access faults.
     view.populate(writable).map_err(MemoryError::system("MADV_POPULATE of shared memory"))?;
-    // hugetlbfs does not say where its holes are, and counts what lies beyond the end. It has more
-    // now if there were any.
+    // hugetlbfs does not report its holes, and counts blocks beyond the end. If there were holes,
+    // the file has more blocks now.
     let now = allocated_bytes(&fstat(&file).map_err(MemoryError::system("fstat"))?);
     if !writable && now > allocated {
         let present = found.saturating_sub(now - allocated);
@@ -101,13 +100,13 @@ fn allocated_bytes(status: &Stat) -> u64 {
     u64::try_from(status.st_blocks).unwrap_or(0).saturating_mul(512)
 }
 
-/// Where the first hole of a file begins; its end, if it has none. What was allocated and never
-/// written is a hole, too. Source: lseek(2).
+/// Returns the offset of the first hole of a file, or of its end if it has none. Allocated but
+/// never written blocks are holes, too. Source: lseek(2).
 fn first_hole(file: &OwnedFd) -> rustix::io::Result<u64> {
     seek(file, SeekFrom::Hole(0))
 }
 
-/// The largest pages not above the region's size, with a note for each size that failed.
+/// Uses the largest pages not above the region's size, with a note for each size that failed.
 fn largest(
     request: &RegionRequest,
     notes: &mut Vec<String>,
@@ -127,7 +126,7 @@ fn largest(
     Ok((small(request)?, PageKind::Size4K))
 }
 
-/// A view of reserved huge pages.
+/// Makes a view of reserved huge pages.
 fn reserved(request: &RegionRequest, page: PageKind) -> Result<View, MemoryError> {
     let size_flag = match page {
         PageKind::Size1G => MemfdFlags::HUGE_1GB,
@@ -145,10 +144,10 @@ fn reserved(request: &RegionRequest, page: PageKind) -> Result<View, MemoryError
     outcome.map_err(|error| explain_huge_pages(error, request, page))
 }
 
-/// A view of ordinary memory, gathered into 2 MiB pages if the kernel can.
+/// Makes a view of ordinary memory, collapsed into 2 MiB pages if the kernel can.
 ///
-/// We touch one small page in each 2 MiB before they are gathered. That settles the node, and
-/// leaves the kernel next to nothing to copy. (Touching all of them first took 40 times as long.)
+/// We touch one small page in each 2 MiB before the collapse. That fixes the node, and leaves the
+/// kernel almost nothing to copy. (Touching all of them first took 40 times as long.)
 fn transparent(
     request: &RegionRequest,
     notes: &mut Vec<String>,
@@ -156,7 +155,7 @@ fn transparent(
     let view = ordinary(request, PageKind::Transparent)?;
     view.populate_one_page_every(PageKind::Transparent.bytes())
         .map_err(MemoryError::system("MADV_POPULATE_WRITE of a region"))?;
-    // A page that is busy for a moment makes the first try fail here and there.
+    // Now and then a page is busy, and the first try fails.
     let outcome = view.collapse().or_else(|_| view.collapse());
     populate(&view)?;
     let mapped = placement::bytes_in_huge_pages(&view);
@@ -170,14 +169,14 @@ fn transparent(
     Ok((view, PageKind::Size4K))
 }
 
-/// A view of ordinary memory, populated with small pages.
+/// Makes a view of ordinary memory, populated with small pages.
 fn small(request: &RegionRequest) -> Result<View, MemoryError> {
     let view = ordinary(request, PageKind::Size4K)?;
     populate(&view)?;
     Ok(view)
 }
 
-/// A view of ordinary memory, not yet populated.
+/// Makes a view of ordinary memory, not yet populated.
 fn ordinary(request: &RegionRequest, page: PageKind) -> Result<View, MemoryError> {
     let bytes = request.bytes.next_multiple_of(page.bytes());
     // Without this check a request above the machine's memory would wake the OOM killer.
@@ -191,7 +190,7 @@ fn ordinary(request: &RegionRequest, page: PageKind) -> Result<View, MemoryError
     mapped(file, bytes, page, request.node)
 }
 
-/// An empty memfd of the size that the request takes.
+/// Creates an empty memfd of the requested size.
 fn new_file(
     request: &RegionRequest,
     page: PageKind,
@@ -205,7 +204,7 @@ fn new_file(
     Ok(file)
 }
 
-/// Maps `file` with the page size wished for, and binds it to `node`.
+/// Maps `file` with the requested page size, and binds it to `node`.
 fn mapped(
     file: OwnedFd,
     bytes: usize,
@@ -221,7 +220,7 @@ fn mapped(
         PageKind::Size1G | PageKind::Size2M => None,
     };
     if let Some(wish) = wish {
-        // A kernel without transparent pages refuses either wish, and 4 KiB pages it is.
+        // A kernel without transparent pages refuses either advice, and we get 4 KiB pages.
         let _ = view.advise(wish);
     }
     if let Some(node) = node {
@@ -230,7 +229,7 @@ fn mapped(
     Ok(view)
 }
 
-/// Makes every page present, or tells that there are too few.
+/// Makes every page present, or returns the error that there are too few.
 fn populate(view: &View) -> Result<(), MemoryError> {
     view.populate(true).map_err(MemoryError::system("MADV_POPULATE_WRITE of a region"))
 }
@@ -248,7 +247,7 @@ fn check_node(node: NodeId) -> Result<(), MemoryError> {
     Err(MemoryError::NoSuchNode { node, present: present.join(",") })
 }
 
-/// Turns a failure to get huge pages into the numbers behind it, if these explain it.
+/// Replaces a failure to get huge pages by the numbers behind it, if they explain it.
 fn explain_huge_pages(error: MemoryError, request: &RegionRequest, page: PageKind) -> MemoryError {
     let pool = topology::huge_page_pool(request.node, page.bytes() as u64);
     let needed = request.bytes.div_ceil(page.bytes()) as u64;
@@ -265,7 +264,7 @@ fn explain_huge_pages(error: MemoryError, request: &RegionRequest, page: PageKin
     }
 }
 
-/// The names of seals, joined with `|`.
+/// Returns the names of seals, joined with `|`.
 fn names(seals: SealFlags) -> String {
     let known = [
         (SealFlags::SHRINK, "F_SEAL_SHRINK"),

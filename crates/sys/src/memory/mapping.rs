@@ -1,4 +1,4 @@
-//! The mapping: a region seen through its file, or through the same addresses.
+//! A region seen through its file, or at its owner's addresses.
 
 use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
@@ -8,11 +8,11 @@ use std::sync::Arc;
 use super::backing::{self, View};
 use super::{MemoryError, PageKind, Region};
 
-/// Memory that another party made, attached here.
+/// Memory of another process, attached here.
 ///
 /// # Invariants
-/// I1 and I4 of [`crate::memory`]. The seals that `attach` checked make I1 hold,
-/// whatever the other process does.
+/// I1 and I4 of [`crate::memory`]. The seals checked by `attach` guarantee I1, whatever the other
+/// process does.
 pub struct Mapping {
     memory: Memory,
     writable: bool,
@@ -28,14 +28,14 @@ enum Memory {
 pub(super) enum WantedBytes {
     Any,
     Exactly(usize),
-    /// This many, and what is left of the last page.
+    /// In this range, plus the rest of the last page.
     InPages(RangeInclusive<usize>),
 }
 
 impl WantedBytes {
-    /// The least and the most, where the file has `found` bytes in blocks of `page_bytes`.
+    /// Returns the minimum and maximum for a file of `found` bytes in blocks of `page_bytes`.
     pub(super) fn range(&self, found: u64, page_bytes: usize) -> RangeInclusive<u64> {
-        // Transparent huge pages are no block size.
+        // The block size does not include transparent huge pages.
         let page_bytes = (page_bytes as u64).max(PageKind::Transparent.bytes() as u64);
         match self {
             Self::Any => found..=found,
@@ -49,17 +49,17 @@ impl WantedBytes {
 }
 
 impl Mapping {
-    /// Attaches a region for reading. The descriptor is closed; the mapping needs it no more.
+    /// Attaches a region for reading. The descriptor is closed; the mapping no longer needs it.
     ///
-    /// With `expected_bytes` the size must be just that; without, the file tells. No read faults,
-    /// whatever the other process does: all of the memory must be present already, and every page
-    /// is mapped before this returns.
+    /// With `expected_bytes` the size must match exactly; without it, any size is accepted. No read
+    /// faults, whatever the other process does: all of the memory must be present already, and
+    /// every page is mapped before this returns.
     ///
     /// # Errors
-    /// - [`MemoryError::MissingSeals`] unless shrink, grow, future write and seal are all there.
+    /// - [`MemoryError::MissingSeals`] unless shrink, grow, future write and seal are all set.
     /// - [`MemoryError::WrongSize`] if the size is not the expected one, or 0.
-    /// - [`MemoryError::Hollow`] if pages are missing that only reading would bring.
-    /// - [`MemoryError::System`]: it is not a memfd, or cannot be mapped.
+    /// - [`MemoryError::Hollow`] if pages are missing that a read would have to allocate.
+    /// - [`MemoryError::System`] if it is not a memfd, or cannot be mapped.
     pub fn attach_read_only(
         file: OwnedFd,
         expected_bytes: Option<usize>,
@@ -69,11 +69,11 @@ impl Mapping {
         Ok(Self { memory: Memory::Attached(view), writable: false })
     }
 
-    /// As [`attach_read_only`](Self::attach_read_only), a region that [`Region::create`] was asked
-    /// to make for `bytes` bytes: it is larger only as far as its pages are.
+    /// Like [`attach_read_only`](Self::attach_read_only), for a region that [`Region::create`] made
+    /// for `bytes` bytes. The region may be larger only because of whole pages.
     ///
     /// # Errors
-    /// As there.
+    /// The same.
     pub fn attach_region(file: OwnedFd, bytes: RangeInclusive<usize>) -> Result<Self, MemoryError> {
         let view = backing::attach(file, WantedBytes::InPages(bytes), false)?;
         Ok(Self { memory: Memory::Attached(view), writable: false })
@@ -94,16 +94,16 @@ impl Mapping {
     }
 
     /// Views a region of this process at its own addresses: no new mapping, no system call.
-    /// `writable` only records what the view is for; it is the caller who keeps to it.
+    /// `writable` only records the purpose; the caller must respect it.
     pub fn within(region: Arc<Region>, writable: bool) -> Self {
         Self { memory: Memory::Shared(region), writable }
     }
 
-    /// The first byte, aligned to 4 KiB. Valid for reads of [`bytes`](Self::bytes) bytes until the
-    /// mapping is dropped, and for writes only if [`is_writable`](Self::is_writable).
+    /// Returns the first byte, aligned to 4 KiB. Valid for reads of [`bytes`](Self::bytes) bytes
+    /// until the mapping is dropped, and for writes only if [`is_writable`](Self::is_writable).
     ///
-    /// The other party may write at any time, so a value is loaded once, atomically or as a copy,
-    /// and checked before use. On pages mapped without write permission Rust allows only relaxed
+    /// The other process may write at any time. So load a value once, atomically or as a copy, and
+    /// check it before use. On pages mapped without write permission Rust allows only relaxed
     /// atomic loads (of at most a pointer's size). So write an acquire load as a relaxed load and
     /// then `fence(Acquire)`. Source: std::sync::atomic, "Atomic accesses to read-only memory".
     pub fn as_ptr(&self) -> NonNull<u8> {

@@ -1,4 +1,4 @@
-//! Page sizes, asked for and got, and the name of a NUMA node.
+//! Page sizes, requested and granted, and the number of a NUMA node.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// The page size that a region should have. Text form: `auto`, `1g`, `2m`, `thp`, `4k`.
+/// The requested page size of a region. Text form: `auto`, `1g`, `2m`, `thp`, `4k`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PageChoice {
     /// The largest available page not above the region's size: 1g, 2m, thp, then 4k.
@@ -23,8 +23,8 @@ pub enum PageChoice {
     Size1G,
     /// Reserved pages of 2 MiB, or an error.
     Size2M,
-    /// Ordinary memory gathered into 2 MiB pages. A wish, granted as far as the kernel can; the
-    /// result and the remedy are in [`super::Placement`].
+    /// Ordinary memory collapsed into 2 MiB pages, as far as the kernel can. The result and the
+    /// remedy are in [`super::Placement`].
     Transparent,
     /// Pages of 4 KiB and never larger.
     Size4K,
@@ -57,7 +57,7 @@ impl fmt::Display for PageChoice {
     }
 }
 
-/// The text is no page size.
+/// The text is not a page size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("page size `{0}` is not one of auto, 1g, 2m, thp, 4k")]
 pub struct PageChoiceError(pub String);
@@ -69,7 +69,7 @@ pub enum PageKind {
     Size1G,
     /// Reserved 2 MiB pages.
     Size2M,
-    /// 2 MiB pages that the kernel gathered; all of the region is mapped by them.
+    /// 2 MiB pages that the kernel collapsed; they map the whole region.
     Transparent,
     /// 4 KiB pages, for all of the region or for a part of it.
     Size4K,

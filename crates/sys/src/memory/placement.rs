@@ -1,4 +1,4 @@
-//! Where pages are: asking for a node, and asking the kernel afterwards.
+//! Placement of pages: requests a node, and asks the kernel afterwards.
 
 use std::collections::BTreeMap;
 use std::{fs, io, ptr};
@@ -6,7 +6,7 @@ use std::{fs, io, ptr};
 use super::backing::View;
 use super::{MemoryError, NodeId, PageKind, Placement, RegionRequest};
 
-/// Pages asked about, at most: enough to show a misplaced region, cheap for any size.
+/// Maximum of pages to query: enough to show a misplaced region, cheap for any size.
 const SAMPLE_PAGES: usize = 1024;
 
 /// Node numbers that a mask has room for. Source: CONFIG_NODES_SHIFT is at most 10.
@@ -14,15 +14,15 @@ const MASK_NODES: usize = 1024;
 
 const TRANSPARENT: &str = "/sys/kernel/mm/transparent_hugepage";
 
-/// Tells the kernel that pages of this view come from `node` or not at all (`MPOL_BIND`).
+/// Binds the pages of this view to `node` (`MPOL_BIND`): an allocation on another node fails.
 ///
 /// The policy belongs to the memfd, so it also holds for pages that a reader touches first.
 pub(super) fn bind(view: &View, node: NodeId) -> io::Result<()> {
     set_policy(view.start().as_ptr(), view.bytes(), libc::MPOL_BIND, node, 0)
 }
 
-/// Says where the pages of `[start, start + bytes)` come from: `mode` is an `MPOL_` of `node`,
-/// `flags` are of `MPOL_MF_`. It touches no byte; pages that are moved keep their address.
+/// Sets the memory policy of `[start, start + bytes)`: `mode` is an `MPOL_` for `node`, `flags` are
+/// `MPOL_MF_`. It touches no byte; moved pages keep their address.
 pub(crate) fn set_policy(
     start: *mut u8,
     bytes: usize,
@@ -38,14 +38,14 @@ pub(crate) fn set_policy(
     // The kernel uses one bit less than the argument: see get_nodes in mm/mempolicy.c.
     let bits = MASK_NODES + 1;
     let (mode, flags) = (libc::c_long::from(mode), libc::c_long::from(flags));
-    // SAFETY: `mask` outlives the call and has the bits announced (the one beyond is never read). A
+    // SAFETY: `mask` outlives the call and has the announced bits (the one beyond is never read). A
     // policy changes no byte and no address, for any range; an unmapped range is an error.
     let result =
         unsafe { libc::syscall(libc::SYS_mbind, start, bytes, mode, mask.as_ptr(), bits, flags) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Finds out which nodes the pages of `view` are on, and holds it against the request.
+/// Queries the nodes of the pages of `view`, and compares them with the request.
 pub(super) fn verify(
     view: &View,
     request: &RegionRequest,
@@ -79,7 +79,7 @@ pub(super) fn verify(
     Ok(Placement { requested: request.pages, page, page_bytes, nodes, notes })
 }
 
-/// The node (or negative errno) of up to [`SAMPLE_PAGES`] pages spread evenly over `view`.
+/// Returns the node (or negative errno) of up to [`SAMPLE_PAGES`] pages spread evenly over `view`.
 fn sample(view: &View, page_bytes: usize) -> io::Result<Vec<libc::c_int>> {
     let pages = view.bytes() / page_bytes;
     let stride = pages.div_ceil(SAMPLE_PAGES).max(1);
@@ -90,13 +90,13 @@ fn sample(view: &View, page_bytes: usize) -> io::Result<Vec<libc::c_int>> {
     nodes_of(&addresses)
 }
 
-/// The node of the page at each address, or its negative errno: `-ENOENT` if nothing is there yet.
-/// Moves nothing.
+/// Returns the node of the page at each address, or its negative errno: `-ENOENT` if no page is
+/// there yet. Moves nothing.
 pub(crate) fn nodes_of(addresses: &[*mut libc::c_void]) -> io::Result<Vec<libc::c_int>> {
     move_pages(addresses, ptr::null())
 }
 
-/// Moves the page at each address to `node`. Returns what has become of each, as `nodes_of` does.
+/// Moves the page at each address to `node`. Returns the outcome of each, as `nodes_of` does.
 pub(crate) fn move_each(
     addresses: &[*mut libc::c_void],
     node: NodeId,
@@ -111,9 +111,9 @@ fn move_pages(
     targets: *const libc::c_int,
 ) -> io::Result<Vec<libc::c_int>> {
     let mut statuses = vec![0; addresses.len()];
-    // SAFETY: all arrays have the length announced and outlive the call; without target nodes
-    // move_pages moves nothing. It fills in `statuses`, and neither reads nor writes through an
-    // address: a page that moves keeps its bytes.
+    // SAFETY: all arrays have the announced length and outlive the call; without target nodes
+    // move_pages moves nothing. The call fills in `statuses`, and neither reads nor writes through
+    // an address: a page that moves keeps its bytes.
     let result = unsafe {
         libc::syscall(
             libc::SYS_move_pages,
@@ -125,20 +125,19 @@ fn move_pages(
             0_usize,
         )
     };
-    // Above 0 it is the number of pages that were left where they are (Linux 4.17).
+    // A positive result is the number of pages that were not moved (Linux 4.17).
     if result >= 0 { Ok(statuses) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Bytes of `view` that transparent huge pages map: `ShmemPmdMapped` of its entry in smaps.
-///
-/// 0 if the kernel does not tell.
+/// Returns the bytes of `view` that transparent huge pages map: `ShmemPmdMapped` of its entry in
+/// smaps. 0 if the kernel does not report it.
 pub(super) fn bytes_in_huge_pages(view: &View) -> usize {
     let first = view.start().as_ptr() as usize;
     let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
     bytes_pmd_mapped(&smaps, first..first + view.bytes())
 }
 
-/// Adds up `ShmemPmdMapped` over the entries of `smaps` whose first address is in `range`.
+/// Sums `ShmemPmdMapped` over the entries of `smaps` whose first address is in `range`.
 fn bytes_pmd_mapped(smaps: &str, range: std::ops::Range<usize>) -> usize {
     let mut inside = false;
     let mut kibibytes = 0;
@@ -155,7 +154,7 @@ fn bytes_pmd_mapped(smaps: &str, range: std::ops::Range<usize>) -> usize {
     kibibytes * 1024
 }
 
-/// The command that lets the kernel gather a memfd into transparent huge pages.
+/// Returns the command that lets the kernel collapse a memfd into transparent huge pages.
 pub(super) fn transparent_mend() -> String {
     let is_set = |file: &str, value: &str| {
         let text = fs::read_to_string(format!("{TRANSPARENT}/{file}")).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! Making pages present before they are needed.
+//! Populates pages before they are needed.
 //!
-//! Linux 5.14 has a call for it, `MADV_POPULATE_WRITE` (madvise(2)), which tells where there are
-//! too few pages. Older kernels make a page present when it is touched, so each is touched. There
-//! an exhausted pool of huge pages ends the process by SIGBUS. For our own mappings mmap(2) has
-//! reserved the pages, or has already failed.
+//! Linux 5.14 has a call for it, `MADV_POPULATE_WRITE` (madvise(2)), which returns an error if
+//! there are too few pages. Older kernels populate a page when it is touched, so we touch each one.
+//! There an exhausted pool of huge pages ends the process by SIGBUS. For our own mappings mmap(2)
+//! has reserved the pages, or has already failed.
 
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU8;
@@ -14,7 +14,7 @@ use rustix::mm::{Advice, madvise};
 
 use super::PageKind;
 
-/// Makes every page of a range present, for writing or for reading. Changes no byte.
+/// Populates every page of a range, for writing or for reading. Changes no byte.
 ///
 /// # Safety
 /// `[start, start + bytes)` is mapped, readable, writable if `writable`, and stays so.
@@ -23,33 +23,33 @@ pub(crate) unsafe fn populate(start: NonNull<u8>, bytes: usize, writable: bool) 
         true => Advice::LinuxPopulateWrite,
         false => Advice::LinuxPopulateRead,
     };
-    // SAFETY: the range is mapped, says the caller, and populating changes no byte.
+    // SAFETY: the caller promises that the range is mapped, and populating changes no byte.
     match unsafe { madvise(start.as_ptr().cast(), bytes, advice) } {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller promises.
         Err(Errno::INVAL) => unsafe { touch(start, bytes, writable) },
         outcome => outcome?,
     }
     Ok(())
 }
 
-/// Touches each page of a range; as for [`populate`].
+/// Touches each page of a range.
 ///
 /// # Safety
 /// As for [`populate`].
 unsafe fn touch(start: NonNull<u8>, bytes: usize, writable: bool) {
     for offset in (0..bytes).step_by(PageKind::Size4K.bytes()) {
         let byte = start.as_ptr().wrapping_add(offset);
-        // SAFETY: the byte is in the range; others that share the page look at it by atomics or
-        // not yet, and no value changes.
+        // SAFETY: the byte is in the range; others that share the page access it by atomics or not
+        // yet, and no value changes.
         let byte = unsafe { AtomicU8::from_ptr(byte) };
         match writable {
             // An exchange faults the page in for writing, whatever its value; it orders no memory.
-            // A plain store of what was there could undo another's.
+            // A plain store of the loaded value could undo a concurrent store.
             true => {
                 let _ = byte.compare_exchange(0, 0, Relaxed, Relaxed);
             }
             false => {
-                std::hint::black_box(byte.load(Relaxed)); // only the look counts
+                std::hint::black_box(byte.load(Relaxed)); // only the access matters
             }
         }
     }
@@ -63,7 +63,7 @@ mod tests {
 
     const BYTES: usize = 64 << 12;
 
-    /// Pages of a range that are there. Source: mincore(2).
+    /// Returns the number of populated pages of the range. Source: mincore(2).
     fn present(start: NonNull<u8>) -> usize {
         let mut pages = vec![0_u8; BYTES >> 12];
         // SAFETY: the range is mapped, and there is a byte of room for each of its pages.
@@ -79,7 +79,7 @@ mod tests {
             // SAFETY: a new mapping at an address of the kernel's choice.
             let start = unsafe { mmap_anonymous(nowhere, BYTES, protection, MapFlags::PRIVATE) };
             let start = NonNull::new(start.unwrap().cast::<u8>()).unwrap();
-            // SAFETY: the mapping is ours, and nobody else knows of it.
+            // SAFETY: the mapping is ours, and nothing else knows of it.
             unsafe { start.as_ptr().add(4096).write(7) };
             assert!(present(start) < BYTES >> 12);
             match by_call {

@@ -1,4 +1,4 @@
-//! The region: memory that this process made and may write.
+//! Memory that this process made and may write.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use super::backing::{self, View};
 use super::{MemoryError, NodeId, PageChoice, PageKind};
 
-/// What a region should be.
+/// The requested properties of a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionRequest {
     /// A name for people, at most 249 bytes: it shows in `/proc/PID/maps` as `/memfd:NAME`.
@@ -16,22 +16,22 @@ pub struct RegionRequest {
     pub bytes: usize,
     /// The page size.
     pub pages: PageChoice,
-    /// The node that the pages must be on; `None` leaves it to the kernel (where first touched).
+    /// The node that the pages must be on; `None` leaves it to the kernel (first touch).
     pub node: Option<NodeId>,
 }
 
-/// Where the pages of a region are, as the kernel told when the region was made.
+/// The placement of a region's pages, as the kernel reported it at creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// The page size asked for.
+    /// The requested page size.
     pub requested: PageChoice,
-    /// The kind of page got.
+    /// The kind of page that the region got.
     pub page: PageKind,
     /// The size of such a page, in bytes.
     pub page_bytes: usize,
     /// Pages per node, among at most 1024 pages spread evenly over the region.
     pub nodes: BTreeMap<NodeId, usize>,
-    /// What failed and what would fix it, one line each.
+    /// What failed and how to fix it, one line each.
     pub notes: Vec<String>,
 }
 
@@ -47,16 +47,16 @@ pub struct Region {
 impl Region {
     /// Makes a region whose bytes are all zero and that only this process can ever write.
     ///
-    /// Cost: the kernel clears every page, about 0.2 s per GiB. It takes several seconds per GiB in
-    /// a virtual machine whose host has to find the memory first.
+    /// Cost: the kernel clears every page, about 0.2 s per GiB. It takes several seconds per GiB on
+    /// a virtual machine whose host must allocate the memory first.
     ///
     /// # Errors
-    /// - [`MemoryError::BadSize`], [`MemoryError::NoSuchNode`]: the request makes no sense here.
+    /// - [`MemoryError::BadSize`], [`MemoryError::NoSuchNode`]: the request is invalid here.
     /// - [`MemoryError::HugePages`], [`MemoryError::NoSuchPages`]: an explicit `1g` or `2m` cannot
-    ///   be met. (`Auto` goes on to smaller pages and leaves a note.)
-    /// - [`MemoryError::NotEnough`]: there is less memory than asked for.
-    /// - [`MemoryError::Misplaced`]: the kernel did not keep to the node.
-    /// - [`MemoryError::System`]: a call failed otherwise.
+    ///   be met. (`Auto` falls back to smaller pages and leaves a note.)
+    /// - [`MemoryError::NotEnough`]: there is less memory than requested.
+    /// - [`MemoryError::Misplaced`]: pages are not on the requested node.
+    /// - [`MemoryError::System`]: another call failed.
     pub fn create(request: &RegionRequest) -> Result<Self, MemoryError> {
         if request.bytes == 0 || request.bytes >= 1 << 62 {
             return Err(MemoryError::BadSize { bytes: request.bytes });
@@ -67,10 +67,10 @@ impl Region {
 
     /// Makes a small region of 4 KiB pages that every holder of its file may write, too.
     ///
-    /// It is sealed against shrinking and growing only. What is read from it is hostile input.
+    /// It is sealed only against shrinking and growing. Its content is hostile input.
     ///
     /// # Errors
-    /// As [`Region::create`], without those about huge pages and nodes.
+    /// As [`Region::create`], except for huge pages and nodes.
     pub fn create_shared(name: &str, bytes: usize) -> Result<Self, MemoryError> {
         if bytes == 0 || bytes >= 1 << 62 {
             return Err(MemoryError::BadSize { bytes });
@@ -79,7 +79,7 @@ impl Region {
         Ok(Self { view, placement })
     }
 
-    /// The first byte, aligned to the page size. Valid for reads and writes of
+    /// Returns the first byte, aligned to the page size. Valid for reads and writes of
     /// [`bytes`](Self::bytes) bytes until the region is dropped.
     ///
     /// Other threads and processes may be reading, so the caller makes no `&mut` from it, and
@@ -88,18 +88,18 @@ impl Region {
         self.view.start()
     }
 
-    /// The size in bytes: the request, rounded up to whole pages.
+    /// Returns the size in bytes: the request, rounded up to whole pages.
     pub fn bytes(&self) -> usize {
         self.view.bytes()
     }
 
-    /// Where the pages are.
+    /// Returns the placement of the pages.
     pub fn placement(&self) -> &Placement {
         &self.placement
     }
 
-    /// The memfd, to be passed to a reader. A process that has it can read the whole region for
-    /// as long as it likes.
+    /// Returns the memfd, to be passed to a reader. A process that has it can read the whole region
+    /// for as long as it likes.
     ///
     /// # Panics
     /// Under Miri, where there is no file.

@@ -1,9 +1,9 @@
-//! Reserved 2 MiB pages for a while, without leaving a trace.
+//! Temporary reservations of 2 MiB pages that leave no trace.
 //!
 //! Root raises the kernel's number of reserved pages, makes all memory at once, and lowers the
 //! number again. Pages in use stay as *surplus* pages, and the kernel frees them with the memory.
 //! So no later panic or kill leaves pages behind. Both changes are relative, so they do not undo
-//! those of others.
+//! those of other processes.
 //!
 //! ```text
 //!  A       take 4 .... uses 4 ..... drop: B lives
@@ -11,16 +11,17 @@
 //!  number  +4    +4                                            -8
 //! ```
 //!
-//! The kernel lowers its number by free pages first, even if a process waits to use them. So the
-//! machine's reservations are counted, and only the last one lowers the number, by what all have
-//! raised it.
+//! The kernel lowers its number by free pages first, even if a process is about to use them. So the
+//! machine's reservations are counted, and only the last one lowers the number, by the sum of all
+//! raises.
 //!
 //! Invariants:
-//! - G1: while a reservation lives, no other one lowers the number. Each holds a shared lock on a
-//!   file of the kernel's; who gets the exclusive one is alone.
-//! - G2: the number is raised by at least what [`COUNT`] says. That is written after the number is
-//!   raised, and removed before it is lowered, all under a lock. A kill at any moment may leave
-//!   pages, which the next reservation of any process gives back. It never takes pages of others.
+//! - G1: while a reservation lives, no other one lowers the number. Each holds a shared lock on one
+//!   of the kernel's files; the holder of the exclusive lock is alone.
+//! - G2: the number is raised by at least the value in [`COUNT`]. [`COUNT`] is written after the
+//!   number is raised, and removed before it is lowered, all under a lock. A kill at any moment may
+//!   leave pages, which the next reservation of any process gives back. It never takes pages of
+//!   other programs.
 //! - G3: the lock for changes is taken first. Only [`Reservation::take`] waits for the other lock
 //!   while it holds this one. Only a reservation that is alone could keep it waiting, and that one
 //!   holds both.
@@ -31,35 +32,34 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The number that is changed. It has no surplus pages in it.
+/// The number that we change. It does not include surplus pages.
 const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
-/// Its locks, too, are in here: all namespaces of the machine see the same files.
+/// Also used for the locks: all namespaces of the machine see the same files.
 const KERNEL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 const SURPLUS: &str = "surplus_hugepages";
 
-/// By how much the number is raised. Root's, and gone after a start of the machine, as the number
-/// is 0 then.
+/// How much the number is raised. Owned by root, and removed at boot, when the number is 0 too.
 const COUNT: &str = "/run/burstline-pages";
 
-/// Reserved pages above what there were, for as long as it lives.
+/// Additional reserved pages, until it is dropped.
 pub struct Reservation {
     numbers: Numbers,
     pages: u64,
-    /// Locked, shared, while this lives: G1.
+    /// Locked, shared, while this value lives: G1.
     alive: File,
-    /// If this is the only one: no other process changes the number meanwhile.
+    /// Set if this is the only reservation: no other process changes the number meanwhile.
     alone: Option<File>,
 }
 
 impl Reservation {
-    /// Reserves as many more pages, or as many of them as there is memory for. `None`: the kernel
-    /// has no such pages, or this process may not reserve any.
+    /// Reserves `pages` more pages, or as many as there is memory for. `None` if the kernel has no
+    /// such pages, or this process may not reserve any.
     pub fn take(pages: u64) -> Option<Self> {
         Numbers::of_the_machine().take(pages)
     }
 
-    /// As [`take`](Self::take), while no other reservation lives on this machine: waits for those
-    /// that do, and has others wait.
+    /// Like [`take`](Self::take), while no other reservation lives on this machine: waits for
+    /// existing ones, and makes later ones wait.
     pub fn take_alone(pages: u64) -> Option<Self> {
         Numbers::of_the_machine().take_alone(pages)
     }
@@ -72,7 +72,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // These fail only if rights were lost meanwhile, and then nothing can be done.
+        // These fail only if rights were lost meanwhile; nothing can be done then.
         let _changing = self.alone.take().map_or_else(|| self.numbers.lock(), Ok);
         let _ = self.alive.unlock();
         if self.alive.try_lock().is_ok() {
@@ -82,7 +82,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Where the numbers are.
+/// The files with the numbers.
 #[derive(Clone)]
 struct Numbers {
     reserved: PathBuf,
@@ -114,7 +114,7 @@ impl Numbers {
                 break changing;
             }
             drop(changing);
-            // Until those who live are gone.
+            // Wait until the live reservations are gone.
             alive.lock().ok()?;
             alive.unlock().ok()?;
         };
@@ -123,25 +123,25 @@ impl Numbers {
         Some(Reservation { numbers: self, pages, alive, alone: Some(changing) })
     }
 
-    /// Has others wait who change the numbers, as long as it lives.
+    /// Takes the lock for changes: other processes wait while the returned file lives.
     fn lock(&self) -> io::Result<File> {
         let lock = File::open(&self.kernel)?;
         lock.lock()?;
         Ok(lock)
     }
 
-    /// What a reservation locks while it lives.
+    /// Opens the file that a reservation locks while it lives.
     fn alive(&self) -> io::Result<File> {
         File::open(self.kernel.join(SURPLUS))
     }
 
-    /// Raises the number and returns how many pages are free that were not.
+    /// Raises the number and returns how many additional pages are free.
     fn raise(&self, pages: u64) -> Option<u64> {
         let before = read(&self.reserved).ok()?;
-        // Those count as reserved again before the kernel makes any new one.
+        // Surplus pages count as reserved again before the kernel makes any new one.
         let surplus = read(&self.kernel.join(SURPLUS)).ok()?;
         write(&self.reserved, before + surplus + pages).ok()?;
-        // There may not be memory for all of them.
+        // The memory may not suffice for all of them.
         let raised = read(&self.reserved).ok()?.saturating_sub(before);
         if write(&self.count, self.count() + raised).is_err() {
             let _ = self.lower(raised); // as in drop
@@ -150,7 +150,7 @@ impl Numbers {
         Some(raised.saturating_sub(surplus))
     }
 
-    /// Lowers the number by what all reservations have raised it.
+    /// Lowers the number by the sum of all reservations' raises.
     fn give_back(&self) {
         let pages = self.count();
         if fs::remove_file(&self.count).is_ok() {
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use crate::memory::{PageChoice, Region, RegionRequest};
 
-    /// A folder that goes with it.
+    /// A folder that is removed on drop.
     struct Folder(PathBuf);
 
     impl Drop for Folder {
@@ -193,10 +193,10 @@ mod tests {
         }
     }
 
-    /// Numbers of our own: 14 reserved and 2 surplus pages.
+    /// Makes our own numbers: 14 reserved and 2 surplus pages.
     fn new_numbers() -> (Numbers, Folder) {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Relaxed); // only to differ
+        let number = NUMBER.fetch_add(1, Relaxed); // only to be unique
         let name = format!("burstline-reserved-{}-{number}", std::process::id());
         let kernel = std::env::temp_dir().join(name);
         fs::create_dir(&kernel).unwrap();
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(seen(&numbers), (20, Some(6)), "a page of the second may be among those");
         let third = numbers.clone().take(1).unwrap();
         drop(second);
-        // Another one's change, meanwhile.
+        // A concurrent change by another program.
         write(&numbers.reserved, 121).unwrap();
         drop(third);
         assert_eq!(seen(&numbers), (114, None));
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(seen(&numbers), (18, Some(4)));
         drop(numbers.clone().take(0));
         assert_eq!(seen(&numbers), (14, None));
-        // Killed before it had written down that it has raised the number.
+        // Killed after raising the number, before recording it.
         fs::write(&numbers.count, "").unwrap();
         drop(numbers.clone().take_alone(1));
         assert_eq!(seen(&numbers), (14, None));

@@ -1,5 +1,5 @@
-//! Regions against the running kernel. What needs 2 MiB pages reserves them as root, adds and
-//! takes away only its own, and says so when it is skipped.
+//! Regions against the running kernel. Tests that need 2 MiB pages reserve them as root. They add
+//! and remove only their own pages, and report if they are skipped.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -45,13 +45,13 @@ fn read(mapping: &Mapping, offset: usize) -> u8 {
     unsafe { mapping.as_ptr().add(offset).read_volatile() }
 }
 
-/// A number of the kernel's pool of 2 MiB pages: 0 where it has none.
+/// Reads a number of the kernel's pool of 2 MiB pages: 0 if it has none.
 fn pool_number(file: &str) -> u64 {
     let text = fs::read_to_string(format!("{POOL}/{file}")).unwrap_or_default();
     text.trim().parse().unwrap_or(0)
 }
 
-/// 2 MiB pages, or `None` after the test was counted as skipped. One test at a time.
+/// Reserves 2 MiB pages, or returns `None` after counting the test as skipped. One test at a time.
 fn reserved_or_skip(pages: u64) -> Option<Reservation> {
     match Reservation::take_alone(pages) {
         Some(reservation) if reservation.pages() >= pages => return Some(reservation),
@@ -72,7 +72,7 @@ fn assert_sealed(region: &Region) {
     let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     assert_eq!(fallocate(file, punch, 0, bytes as u64), Err(Errno::PERM), "punch a hole");
     assert_eq!(fcntl_add_seals(file, SealFlags::WRITE), Err(Errno::PERM), "more seals");
-    // Pages of hugetlbfs have no write(2) at all.
+    // Files of hugetlbfs do not support write(2).
     let written = pwrite(file, b"!", 1);
     assert!(matches!(written, Err(Errno::PERM | Errno::INVAL)), "write: {written:?}");
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -91,21 +91,21 @@ fn assert_sealed(region: &Region) {
     assert_eq!(read(&reader, bytes - 1), 9, "the writer still writes");
 }
 
-/// What a reader may try with the mapping that it does get.
+/// Tries what a reader could attempt with the mapping it gets.
 fn assert_mapping_stays_read_only(file: BorrowedFd<'_>, bytes: usize, page: usize) {
     let view = View::map(file, bytes, page, false).unwrap();
     let at = view.start().as_ptr().cast();
     let (read_write, remove) = (libc::PROT_READ | libc::PROT_WRITE, libc::MADV_REMOVE);
     let error = || std::io::Error::last_os_error().raw_os_error();
-    // SAFETY: all are about this mapping alone, hold no reference into it, and are refused.
+    // SAFETY: all calls concern this mapping alone, hold no reference into it, and are refused.
     unsafe {
         assert_eq!(libc::mprotect(at, bytes, read_write), -1, "mprotect");
         assert_eq!(error(), Some(libc::EACCES), "mprotect");
         assert_eq!(libc::madvise(at, bytes, remove), -1, "MADV_REMOVE");
         assert_eq!(error(), Some(libc::EACCES), "MADV_REMOVE");
     }
-    // SAFETY: a second mapping of the same pages, at an address of the kernel's choice, where it
-    // is not of huge pages; it is unmapped below.
+    // SAFETY: a second mapping of the same pages, at an address of the kernel's choice, unless they
+    // are huge pages; it is unmapped below.
     unsafe {
         let moved = libc::mremap(at, 0, bytes, libc::MREMAP_MAYMOVE);
         if moved != libc::MAP_FAILED {
@@ -131,7 +131,7 @@ fn a_sealed_region_of_transparent_pages_cannot_be_changed_by_others() {
     let placement = region.placement();
     match placement.page {
         PageKind::Transparent => {
-            // The kernel's own sum over this process must contain the claim.
+            // The kernel's sum over this process must include these bytes.
             let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap();
             let line = rollup.lines().find(|line| line.starts_with("ShmemPmdMapped")).unwrap();
             let kib: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
@@ -181,7 +181,7 @@ fn auto_falls_back_and_remembers_why() {
     let placement = region.placement();
     assert_eq!(placement.requested, PageChoice::Auto);
     assert!(matches!(placement.page, PageKind::Transparent | PageKind::Size4K));
-    // With a large pool the region is one for pages of 1 GiB, too, and there is a note more.
+    // With a large pool the region is large enough for 1 GiB pages, which adds a note.
     let is_told = |note: &String| note.starts_with("2 MiB pages: ");
     assert!(placement.notes.iter().any(is_told), "{:?}", placement.notes);
 }
@@ -260,7 +260,7 @@ fn attaching_asks_for_the_seals_and_the_size() {
 fn pages_that_the_owner_never_had_are_found_wanting_on_attach() {
     let huge = MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
     let free = pool_number("free_hugepages");
-    // The second would take more memory than any machine has, if it were asked for.
+    // The second one would take more memory than any machine has, if it were accepted.
     for (kind, bytes) in [(huge, (free + 16) * 2 * MIB as u64), (MemfdFlags::empty(), 1 << 50)] {
         let hollow = match memfd_create("hollow", MemfdFlags::ALLOW_SEALING | kind) {
             Err(Errno::NOSYS) if kind == huge => {
@@ -270,7 +270,7 @@ fn pages_that_the_owner_never_had_are_found_wanting_on_attach() {
             created => created.unwrap(),
         };
         ftruncate(&hollow, bytes).unwrap();
-        // Blocks beyond the end are none of the file's.
+        // Blocks beyond the end do not belong to the file's content.
         if kind != huge {
             fallocate(&hollow, FallocateFlags::KEEP_SIZE, bytes, 1 << 20).unwrap();
         }
@@ -315,7 +315,7 @@ fn a_mapping_outlives_its_region() {
     assert_eq!((read(&attached, 5), read(&within, 5)), (5, 5));
 }
 
-/// Not a test by itself: the process that the next test kills.
+/// Not a test: the process that the next test kills.
 #[test]
 fn hold_huge_pages_until_killed() {
     if std::env::var_os("BURSTLINE_HOLD_HUGE_PAGES").is_none() {
@@ -348,7 +348,7 @@ fn a_killed_process_leaves_no_huge_page_behind() {
     assert_eq!(pool_number("free_hugepages"), before);
 }
 
-/// A thread that asks for huge pages and gets none must not unmap what others have mapped.
+/// A thread that is refused huge pages must not unmap other threads' mappings.
 #[test]
 fn pages_that_are_refused_take_no_memory_of_others() {
     const TRIES: usize = 2_000;

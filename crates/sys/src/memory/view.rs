@@ -9,11 +9,11 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, mun
 use super::PageKind;
 use super::populate::populate;
 
-/// Gathers what is mapped into transparent huge pages, now. Source: `MADV_COLLAPSE` in the kernel's
+/// Collapses the mapping into transparent huge pages now. Source: `MADV_COLLAPSE` in the kernel's
 /// include/uapi/asm-generic/mman-common.h, Linux 6.1.
 const MADV_COLLAPSE: libc::c_int = 25;
 
-/// Times that another thread may take the addresses which were just found free.
+/// How often another thread may take the free addresses that we found.
 const TRIES: usize = 1000;
 
 /// A shared mapping of a file.
@@ -26,8 +26,8 @@ pub(crate) struct View {
     file: Option<OwnedFd>,
 }
 
-// SAFETY: a View is an address range that belongs to the process, not to a thread; its methods
-// access no byte of it, and unmapping is right from any thread.
+// SAFETY: a View is an address range that belongs to the process, not to a thread. Its methods
+// access no byte of it, and any thread may unmap it.
 unsafe impl Send for View {}
 // SAFETY: `&View` gives out addresses and asks the kernel about them; the kernel orders such calls.
 unsafe impl Sync for View {}
@@ -35,7 +35,7 @@ unsafe impl Sync for View {}
 impl View {
     /// Maps the first `bytes` bytes of `file`, shared, at an address that suits its page size.
     ///
-    /// Ordinary memory of 2 MiB and more is aligned to 2 MiB, or else the kernel could not map it
+    /// Ordinary memory of 2 MiB and more is aligned to 2 MiB. Otherwise the kernel could not map it
     /// by transparent huge pages.
     pub(crate) fn map(
         file: BorrowedFd<'_>,
@@ -52,9 +52,9 @@ impl View {
             true => ProtFlags::READ | ProtFlags::WRITE,
             false => ProtFlags::READ,
         };
-        // Never MAP_FIXED over addresses held in reserve. A file may refuse, as a pool without huge
-        // pages does. Then the old mapping is gone all the same, and the hole belongs to the first
-        // thread that maps something. Source: mmap_region() in the kernel's mm/vma.c.
+        // Never MAP_FIXED over reserved addresses. A file may refuse, as a pool without huge pages
+        // does. Then the old mapping is gone all the same, and the hole belongs to the first thread
+        // that maps something. Source: mmap_region() in the kernel's mm/vma.c.
         let flags = MapFlags::SHARED | MapFlags::FIXED_NOREPLACE;
         for _ in 0..TRIES {
             let address = free_addresses(bytes, align)?;
@@ -83,38 +83,38 @@ impl View {
         self.bytes
     }
 
-    /// The file given to [`keep`](Self::keep): every region has done so.
+    /// Returns the file given to [`keep`](Self::keep): every region has one.
     pub(crate) fn file(&self) -> BorrowedFd<'_> {
         self.file.as_ref().expect("a region keeps its file").as_fd()
     }
 
-    /// Makes every page present, for writing or for reading.
+    /// Populates every page, for writing or for reading.
     pub(crate) fn populate(&self, writable: bool) -> Result<()> {
-        // SAFETY: by V1 the range is ours and mapped; callers ask for writing where it is mapped
-        // for that.
+        // SAFETY: by V1 the range is ours and mapped; callers request writing only if it is mapped
+        // for writing.
         unsafe { populate(self.start, self.bytes, writable) }
     }
 
-    /// Passes advice about all of the view. No advice that discards content may be given.
+    /// Passes advice about the whole view. The advice must not discard content.
     pub(crate) fn advise(&self, advice: Advice) -> Result<()> {
         // SAFETY: by V1 the range is ours and mapped; callers give populate and huge page advice
         // only, which changes no byte.
         unsafe { madvise(self.start.as_ptr().cast(), self.bytes, advice) }
     }
 
-    /// Makes present the first small page of each `step` bytes. `step` is a multiple of 4 KiB.
+    /// Populates the first small page of each `step` bytes. `step` is a multiple of 4 KiB.
     pub(crate) fn populate_one_page_every(&self, step: usize) -> Result<()> {
         for offset in (0..self.bytes).step_by(step) {
             // SAFETY: `offset` is inside the mapping (V1), so the sum does not wrap.
             let page = unsafe { self.start.add(offset) };
             // SAFETY: by V1 the page is ours and mapped: `bytes` is a multiple of 4 KiB, or the
-            // mapping ends with a whole page all the same.
+            // mapping ends with a whole page anyway.
             unsafe { populate(page, PageKind::Size4K.bytes(), true) }?;
         }
         Ok(())
     }
 
-    /// Gathers the view into transparent huge pages, as far as the kernel can.
+    /// Collapses the view into transparent huge pages, as far as the kernel can.
     pub(crate) fn collapse(&self) -> std::io::Result<()> {
         // SAFETY: by V1 the range is ours and mapped; collapsing moves pages and keeps content.
         let result =
@@ -128,19 +128,19 @@ impl View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        // SAFETY: by V1 the mapping is this View's, and with it ends every right to use it. The
-        // result is ignored: unmapping a whole valid mapping has no way to fail.
+        // SAFETY: by V1 the mapping belongs to this View, and every right to use it ends here. The
+        // result is ignored: unmapping a whole valid mapping cannot fail.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// An address with `bytes` free bytes behind it, a multiple of `align`. Nobody holds it.
+/// Finds `bytes` free bytes of address space at a multiple of `align`. Nothing reserves them.
 fn free_addresses(bytes: usize, align: usize) -> Result<*mut libc::c_void> {
     let with_room = bytes.checked_add(align).ok_or(Errno::NOMEM)?;
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     // SAFETY: a new mapping at an address of the kernel's choice disturbs no other memory.
     let found = unsafe { mmap_anonymous(ptr::null_mut(), with_room, ProtFlags::empty(), flags) }?;
-    // SAFETY: the mapping was made a line above, and nobody has been told of it.
+    // SAFETY: the mapping was made above, and nothing else knows of it.
     unsafe { munmap(found, with_room) }?;
     Ok(found.wrapping_byte_add(found.cast::<u8>().align_offset(align)))
 }

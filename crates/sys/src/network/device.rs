@@ -1,10 +1,10 @@
-//! What an interface's driver reports that it can do, by questions that disturb nothing and need no
+//! Reads the features of an interface's driver, by queries that disturb nothing and need no
 //! privilege.
 //!
 //! ```text
 //!   generic netlink, family netdev   XDP in the driver, zero-copy, several buffers    Linux 6.3
 //!   SIOCETHTOOL                      driver, bus, VLAN offload, hardware timestamps, speed
-//!   /sys/class/net/X/device          the node that the device is plugged into
+//!   /sys/class/net/X/device          the NUMA node of the device
 //! ```
 //!
 //! Source: Documentation/netlink/specs/netdev.yaml and include/uapi/linux/ethtool.h of Linux 6.18.
@@ -19,7 +19,7 @@ use crate::memory::NodeId;
 use crate::netlink::{self, attribute, find, half};
 use crate::option::check;
 
-/// What a driver says of XDP. Source: `NETDEV_XDP_ACT_`, include/uapi/linux/netdev.h.
+/// XDP features of a driver. Source: `NETDEV_XDP_ACT_`, include/uapi/linux/netdev.h.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpFeatures(u64);
 
@@ -29,7 +29,7 @@ impl XdpFeatures {
         self.0 & 1 != 0
     }
 
-    /// Whether packets can be sent on to sockets and other interfaces.
+    /// Whether packets can be redirected to sockets and other interfaces.
     pub fn has_redirect(self) -> bool {
         self.0 & 1 << 1 != 0
     }
@@ -39,33 +39,33 @@ impl XdpFeatures {
         self.0 & 1 << 3 != 0
     }
 
-    /// Whether programs can see packets of several buffers.
+    /// Whether programs can handle packets of several buffers.
     pub fn has_several_buffers(self) -> bool {
         self.0 & 1 << 5 != 0
     }
 }
 
-/// What is known of a device. What could not be asked is `None`.
+/// Known properties of a device. Unknown ones are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Device {
     /// The driver's name.
     pub driver: Option<String>,
-    /// Where it is plugged in, as `0000:01:00.0`. `None` for one that is made of software.
+    /// Its bus address, as `0000:01:00.0`. `None` for a software device.
     pub bus: Option<String>,
-    /// The node that it is plugged into.
+    /// Its NUMA node.
     pub node: Option<NodeId>,
-    /// What the driver says of XDP. Linux 6.3.
+    /// The driver's XDP features. Linux 6.3.
     pub xdp: Option<XdpFeatures>,
-    /// Whether the device takes VLAN tags out of packets.
+    /// Whether the device strips VLAN tags.
     pub strips_vlan_tags: Option<bool>,
-    /// Whether the device can stamp packets that it receives.
+    /// Whether the device can timestamp received packets.
     pub has_hardware_timestamps: Option<bool>,
-    /// Frames that the driver's receive ring has now, and could have.
+    /// Current and maximum frames of the driver's receive ring.
     pub receive_ring: Option<(u32, u32)>,
 }
 
 impl Device {
-    /// Asks about an interface of the calling thread's network namespace.
+    /// Queries an interface of the calling thread's network namespace.
     pub fn ask(name: &str, interface_index: u32) -> Self {
         let socket = UnixDatagram::unbound().ok();
         let socket = socket.as_ref();
@@ -87,7 +87,7 @@ impl Device {
 
 /// Source: `struct genlmsghdr`, include/uapi/linux/genetlink.h: command, version, 2 of padding.
 const GENERIC_BYTES: usize = 4;
-/// The family of families. Source: GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_.
+/// The generic netlink controller. Source: GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_.
 const CONTROL: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -97,7 +97,7 @@ const DEVICE_GET: u8 = 1;
 const DEVICE_INDEX: u16 = 1;
 const DEVICE_XDP_FEATURES: u16 = 3;
 
-/// Asks the driver. `ENOENT` before Linux 6.3, `ENODEV` if there is no such interface.
+/// Queries a driver's XDP features. `ENOENT` before Linux 6.3, `ENODEV` without such an interface.
 pub fn xdp_features(interface_index: u32) -> io::Result<XdpFeatures> {
     let family = generic(CONTROL, GET_FAMILY, &attribute(FAMILY_NAME, b"netdev\0"))?;
     let family = find(&family, |kind| kind == FAMILY_ID).and_then(half);
@@ -108,13 +108,13 @@ pub fn xdp_features(interface_index: u32) -> io::Result<XdpFeatures> {
     bits.map(|&bits| XdpFeatures(u64::from_ne_bytes(bits))).ok_or_else(netlink::malformed)
 }
 
-/// The link speed of an interface of the calling thread's network namespace, in Mbit/s; `None` if
-/// unknown.
+/// Returns the link speed of an interface of the calling thread's network namespace, in Mbit/s;
+/// `None` if unknown.
 pub fn link_megabits(name: &str) -> Option<u64> {
     let socket = UnixDatagram::unbound().ok()?;
     let mut settings = [0_u32; 11];
     settings[0] = SETTINGS;
-    // SAFETY: `struct ethtool_cmd`, 44 bytes, which this question fills in.
+    // SAFETY: `struct ethtool_cmd`, 44 bytes, which this request fills in.
     unsafe { ethtool(&socket, name, &mut settings) }.ok()?;
     // `speed` and `speed_hi`, each the first half of its word. Source: ethtool_cmd_speed().
     let half = |word: u32| {
@@ -125,38 +125,38 @@ pub fn link_megabits(name: &str) -> Option<u64> {
     (megabits > 0 && !SPEED_UNKNOWN.contains(&megabits)).then(|| megabits.into())
 }
 
-/// What a device is left to do with what the kernel sends by it.
+/// Work that the kernel leaves to a device for packets it sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendOffloads {
-    /// Checksums of TCP and UDP are not in the packets yet.
+    /// Checksums of TCP and UDP are not filled in yet.
     pub checksums: bool,
     /// Packets may be longer than the MTU, to be cut into segments.
     pub segments: bool,
 }
 
-/// What is left to an interface of the calling thread's network namespace when the kernel sends by
-/// it; `None` where its driver does not say. A device that is made of software leaves it undone.
+/// Returns the send offloads of an interface of the calling thread's network namespace; `None` if
+/// its driver does not report them. A software device leaves this work undone.
 pub fn send_offloads(name: &str) -> Option<SendOffloads> {
     let socket = UnixDatagram::unbound().ok()?;
     let is_on = |question: u32| {
         let mut value = [question, 0];
-        // SAFETY: `struct ethtool_value`, which this question fills in.
+        // SAFETY: `struct ethtool_value`, which this request fills in.
         unsafe { ethtool(&socket, name, &mut value) }.ok()?;
         Some(value[1] != 0)
     };
     Some(SendOffloads { checksums: is_on(SEND_CHECKSUMS)?, segments: is_on(SEND_SEGMENTS)? })
 }
 
-/// Receive queues that an interface of the namespace of `socket` has in use, as its driver says.
+/// Returns the number of active receive queues of an interface in the namespace of `socket`.
 ///
 /// # Errors
-/// What the kernel says; many drivers cannot say.
+/// Errors from the kernel; many drivers cannot report it.
 pub fn receive_queues(socket: impl AsFd, name: &str) -> io::Result<u32> {
     let mut channels = [0_u32; 9];
     channels[0] = CHANNELS;
-    // SAFETY: `struct ethtool_channels`, 36 bytes, which this question fills in.
+    // SAFETY: `struct ethtool_channels`, 36 bytes, which this request fills in.
     unsafe { ethtool(socket, name, &mut channels) }?;
-    // After the question and the four limits: receiving, sending, others, and both.
+    // After the command and the four limits: receive, send, other, and combined.
     let [receiving, combined] = [channels[5], channels[8]];
     Ok(receiving + combined)
 }
@@ -178,12 +178,12 @@ const FLAGS: u32 = 0x25;
 const CHANNELS: u32 = 0x3c;
 const FLAG_RX_VLAN: u32 = 1 << 8;
 const TIMESTAMP_INFO: u32 = 0x41;
-/// Drivers that do not know say this, in 32 bits or in 16.
+/// Drivers that do not know the speed report this value, in 32 bits or in 16.
 const SPEED_UNKNOWN: [u32; 2] = [u32::MAX, 0xffff];
-/// The device stamps, and its stamps are handed on. Source: `SOF_TIMESTAMPING_`, net_tstamp.h.
+/// Raw hardware timestamps, on receive. Source: `SOF_TIMESTAMPING_`, net_tstamp.h.
 const RX_HARDWARE: u32 = 1 << 2 | 1 << 6;
 
-/// `struct ethtool_drvinfo`: name, version, firmware, bus, and what is of no use here.
+/// `struct ethtool_drvinfo`: name, version, firmware, bus, and fields not used here.
 #[repr(C)]
 struct DriverInfo {
     command: u32,
@@ -195,7 +195,7 @@ const _: () = assert!(size_of::<DriverInfo>() == 196);
 
 fn driver(socket: &UnixDatagram, name: &str) -> Option<(String, Option<String>)> {
     let mut info = DriverInfo { command: DRIVER_INFO, texts: [[0; 32]; 5], others: [0; 8] };
-    // SAFETY: `struct ethtool_drvinfo`, which this question fills in.
+    // SAFETY: `struct ethtool_drvinfo`, which this request fills in.
     unsafe { ethtool(socket, name, &mut info) }.ok()?;
     let text = |bytes: &[u8]| {
         let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -207,7 +207,7 @@ fn driver(socket: &UnixDatagram, name: &str) -> Option<(String, Option<String>)>
 
 fn strips_vlan_tags(socket: &UnixDatagram, name: &str) -> io::Result<bool> {
     let mut value = [FLAGS, 0];
-    // SAFETY: `struct ethtool_value`, which this question fills in.
+    // SAFETY: `struct ethtool_value`, which this request fills in.
     unsafe { ethtool(socket, name, &mut value) }?;
     Ok(value[1] & FLAG_RX_VLAN != 0)
 }
@@ -215,40 +215,41 @@ fn strips_vlan_tags(socket: &UnixDatagram, name: &str) -> io::Result<bool> {
 fn has_hardware_timestamps(socket: &UnixDatagram, name: &str) -> io::Result<bool> {
     let mut info = [0_u32; 11];
     info[0] = TIMESTAMP_INFO;
-    // SAFETY: `struct ethtool_ts_info`, 44 bytes, which this question fills in.
+    // SAFETY: `struct ethtool_ts_info`, 44 bytes, which this request fills in.
     unsafe { ethtool(socket, name, &mut info) }?;
     Ok(info[1] & RX_HARDWARE == RX_HARDWARE)
 }
 
-/// Source: `struct ethtool_ringparam`: most of receive, mini, jumbo, transmit, then what they are.
+/// Source: `struct ethtool_ringparam`: four maxima (rx, mini, jumbo, tx), then the current sizes.
 fn receive_ring(socket: &UnixDatagram, name: &str) -> io::Result<(u32, u32)> {
     let mut sizes = [0_u32; 9];
     sizes[0] = RING_SIZES;
-    // SAFETY: `struct ethtool_ringparam`, 36 bytes, which this question fills in.
+    // SAFETY: `struct ethtool_ringparam`, 36 bytes, which this request fills in.
     unsafe { ethtool(socket, name, &mut sizes) }?;
     Ok((sizes[5], sizes[1]))
 }
 
-/// Asks one question about an interface of the namespace that `socket`, of any kind but XDP, was
-/// made in.
+/// Makes one ethtool request about an interface of the namespace of `socket`. Any socket but an XDP
+/// socket will do.
 ///
 /// # Safety
-/// `T` is the struct that the question, its first word, reads and fills in.
+/// `T` is the struct that the request, its first word, reads and fills in.
 pub(crate) unsafe fn ethtool<T>(socket: impl AsFd, name: &str, question: &mut T) -> io::Result<()> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_data = (&raw mut *question).cast();
     let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the request points to a live struct of the kind that the caller vouches for.
+    // SAFETY: the ioctl's request points to a live struct of the kind that the caller guarantees.
     check(unsafe { libc::ioctl(fd, SIOCETHTOOL as _, &raw mut request) }).map(drop)
 }
 
-/// `/sys` shows the namespace that it was mounted in, so this is asked of plugged devices only.
+/// `/sys` shows the namespace that it was mounted in, so only devices with a bus address are
+/// queried.
 fn node(name: &str) -> Option<NodeId> {
-    // A virtio device stands below the one that is plugged in.
+    // A virtio device is a child of the bus device.
     let mut paths = ["device/numa_node", "device/../numa_node"].into_iter();
     let number =
         paths.find_map(|path| fs::read_to_string(format!("/sys/class/net/{name}/{path}")).ok())?;
-    // A machine without nodes says -1.
+    // A machine without nodes reports -1.
     number.trim().parse().ok().map(NodeId)
 }
 

@@ -1,15 +1,15 @@
-//! Classic BPF as the kernel takes it: programs for packet sockets, which `xdp` translates, too.
+//! Classic BPF in the kernel's format: programs for packet sockets, which `xdp` also translates.
 //!
 //! Source: Documentation/networking/filter.rst; uapi/linux/filter.h.
 
-/// The most instructions of a program. Source: BPF_MAXINSNS, uapi/linux/bpf_common.h.
+/// The maximum number of instructions. Source: BPF_MAXINSNS, uapi/linux/bpf_common.h.
 pub const FILTER_MAX: usize = 4096;
 
 /// One classic BPF instruction, as `tcpdump -ddd` prints it: `code jt jf k`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Instruction {
-    /// What to do.
+    /// The operation.
     pub code: u16,
     /// Instructions to skip if true.
     pub jump_true: u8,
@@ -26,12 +26,12 @@ const _: () = assert!(align_of::<Instruction>() == align_of::<libc::sock_filter>
 const RETURN: u16 = 0x06;
 
 impl Instruction {
-    /// An instruction, field by field.
+    /// Makes an instruction from its fields.
     pub const fn new(code: u16, jump_true: u8, jump_false: u8, operand: u32) -> Self {
         Self { code, jump_true, jump_false, operand }
     }
 
-    /// Ends the program: keep `bytes` bytes of the packet, 0 to reject it.
+    /// Makes the final instruction: keep `bytes` bytes of the packet, 0 to reject it.
     pub const fn keep(bytes: u32) -> Self {
         Self::new(RETURN, 0, 0, bytes)
     }

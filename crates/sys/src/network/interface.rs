@@ -1,7 +1,7 @@
-//! Network interfaces and their addresses, as a network namespace knows them.
+//! Network interfaces and their addresses in a network namespace.
 //!
 //! `/sys/class/net` shows the namespace that it was mounted in, and `/proc/net` that of the
-//! process's first thread. So we ask a socket, and the list is this thread's own.
+//! process's first thread. So we query through a socket, and read this thread's own list.
 //!
 //! Source: netdevice(7).
 
@@ -18,33 +18,33 @@ use libc::{c_ulong, ifreq};
 
 use crate::option::check;
 
-/// What is known of an interface.
+/// Properties of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name now.
+    /// Its current name.
     pub name: String,
-    /// Its number, which stays when it is renamed.
+    /// Its index, which stays the same after a rename.
     pub index: u32,
     /// The longest payload of a frame, in bytes, link header not counted.
     pub mtu: u32,
-    /// What its frames begin with: an `ARPHRD_` number, 1 for Ethernet.
+    /// The kind of its link header: an `ARPHRD_` number, 1 for Ethernet.
     pub hardware_type: u16,
     /// Whether it is administratively up.
     pub is_up: bool,
-    /// Whether it is up and can send: a cable, and another end that is up.
+    /// Whether it is up and can send: it has a cable, and the other end is up.
     pub has_carrier: bool,
 }
 
-/// Why an interface was not found.
+/// Why an interface lookup failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InterfaceError {
     /// No interface has this name.
     #[error("no interface '{name}'; there are: {present}")]
     NoSuchInterface {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The existing names.
         present: String,
     },
     /// A system call that failed.
@@ -54,7 +54,7 @@ pub enum InterfaceError {
         interface: String,
         /// The call, and what it was for.
         call: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -66,12 +66,12 @@ impl InterfaceError {
     }
 }
 
-/// How the interface of a socket is.
+/// The state of a socket's interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkState {
-    /// It is there, though perhaps down or renamed.
+    /// The interface exists, though it may be down or renamed.
     Present(Interface),
-    /// It was deleted, or moved to another namespace: no packet will ever come.
+    /// The interface was deleted, or moved to another namespace: no packet will ever come.
     Gone,
 }
 
@@ -79,17 +79,17 @@ impl Interface {
     /// Looks up an interface of the calling thread's network namespace. Needs no privilege.
     ///
     /// # Errors
-    /// [`InterfaceError`], each variant as it says.
+    /// See [`InterfaceError`].
     pub fn named(name: &str) -> Result<Self, InterfaceError> {
         let fail = InterfaceError::system(name, "socket(AF_UNIX)");
         Self::find(UnixDatagram::unbound().map_err(fail)?, name)
     }
 
-    /// Whether a frame is not longer than the MTU allows: with an Ethernet header, and 4 bytes for
-    /// a VLAN tag where it has one.
+    /// Returns whether the MTU admits a frame: with an Ethernet header, plus 4 bytes if it has a
+    /// VLAN tag.
     ///
-    /// Source: net/packet/af_packet.c, `tpacket_snd`, `packet_extra_vlan_len_allowed`; we let
-    /// service tags (IEEE 802.1ad) have their 4 bytes, too.
+    /// Source: net/packet/af_packet.c, `tpacket_snd`, `packet_extra_vlan_len_allowed`; we also
+    /// grant the 4 bytes to service tags (IEEE 802.1ad).
     #[inline]
     pub fn admits(&self, frame: &[u8]) -> bool {
         let most = self.mtu as usize + 14;
@@ -97,12 +97,12 @@ impl Interface {
             || (frame.len() <= most + 4 && matches!(frame[12..14], [0x81, 0] | [0x88, 0xa8]))
     }
 
-    /// Looks an interface up by a name of it, in the namespace of `socket`, of any kind but XDP.
-    /// The kernel finds it by an alternative name, too, and by one with an address's label
-    /// (`eth0:1`); [`name`](Self::name) is its own name.
+    /// Looks up an interface by one of its names, in the namespace of `socket`. Any socket but an
+    /// XDP socket will do. The kernel also accepts an alternative name, and a name with an
+    /// address's label (`eth0:1`); [`name`](Self::name) is the interface's own name.
     ///
     /// # Errors
-    /// What the kernel says. An error without a number: no interface has this name.
+    /// Errors from the kernel. An error without a number: no interface has this name.
     pub fn by_name(socket: impl AsFd, name: &str) -> io::Result<Self> {
         let mut request = request(name)?;
         ask(&socket, libc::SIOCGIFINDEX, &mut request)?;
@@ -111,11 +111,11 @@ impl Interface {
         Self::by_index(socket, u32::try_from(index).unwrap_or(0))
     }
 
-    /// Looks an interface up by its number, in the namespace of `socket`, of any kind but XDP.
-    /// Cost: five system calls.
+    /// Looks up an interface by its index, in the namespace of `socket`. Any socket but an XDP
+    /// socket will do. Cost: five system calls.
     ///
     /// # Errors
-    /// What the kernel says; `ENODEV` if there is none.
+    /// Errors from the kernel; `ENODEV` if there is no such interface.
     pub fn by_index(socket: impl AsFd, index: u32) -> io::Result<Self> {
         loop {
             let mut request = request("")?;
@@ -124,13 +124,13 @@ impl Interface {
             match Self::of_request(&socket, request) {
                 Ok(interface) if interface.index == index => return Ok(interface),
                 Err(error) if error.raw_os_error() != Some(libc::ENODEV) => return Err(error),
-                // It was renamed meanwhile: the next look finds its new name.
+                // It was renamed meanwhile: the next round finds its new name.
                 _ => {}
             }
         }
     }
 
-    /// The interface whose own name is in a request.
+    /// Completes the interface whose own name is in the request.
     fn of_request(socket: impl AsFd, mut request: ifreq) -> io::Result<Self> {
         ask(&socket, libc::SIOCGIFMTU, &mut request)?;
         // SAFETY: the call succeeded, so the kernel filled in this member.
@@ -156,10 +156,10 @@ impl Interface {
         })
     }
 
-    /// As [`by_name`](Self::by_name), with the names there are if there is none of this one.
+    /// Like [`by_name`](Self::by_name), with the existing names in the error if none matches.
     ///
     /// # Errors
-    /// [`InterfaceError`], each variant as it says.
+    /// See [`InterfaceError`].
     pub fn find(socket: impl AsFd, name: &str) -> Result<Self, InterfaceError> {
         Self::by_name(socket, name).map_err(|source| match source.raw_os_error() {
             Some(libc::ENODEV) | None => InterfaceError::NoSuchInterface {
@@ -172,11 +172,11 @@ impl Interface {
 }
 
 impl LinkState {
-    /// How the interface of this number is now, in the namespace of `socket`, of any kind but XDP.
-    /// Cost: five system calls.
+    /// Queries the state of the interface with this index, in the namespace of `socket`. Any socket
+    /// but an XDP socket will do. Cost: five system calls.
     ///
     /// # Errors
-    /// What the kernel says, unless the interface is gone.
+    /// Errors from the kernel, unless the interface is gone.
     pub fn of(socket: impl AsFd, index: u32) -> io::Result<Self> {
         match Interface::by_index(socket, index) {
             Ok(interface) => Ok(Self::Present(interface)),
@@ -186,15 +186,16 @@ impl LinkState {
     }
 }
 
-/// The names of the interfaces in the calling thread's network namespace; none if they cannot be
-/// read.
+/// Returns the names of the interfaces in the calling thread's network namespace; empty if they
+/// cannot be read.
 pub fn present_interfaces() -> Vec<String> {
     let list = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     let names = list.lines().skip(2).filter_map(|line| line.split_once(':'));
     names.map(|(name, _)| name.trim().to_owned()).collect()
 }
 
-/// A request about the interface `name`. An error without a number: no interface has this name.
+/// Makes a request about the interface `name`. An error without a number: no interface has this
+/// name.
 pub(crate) fn request(name: &str) -> io::Result<ifreq> {
     // SAFETY: a struct of integers, and unions of them, may be all zeros.
     let mut request: ifreq = unsafe { zeroed() };
@@ -208,8 +209,8 @@ pub(crate) fn request(name: &str) -> io::Result<ifreq> {
     Ok(request)
 }
 
-/// One call that has a `struct ifreq` for its argument: of netdevice(7), or to attach to a TAP
-/// device and ask for it.
+/// Makes one ioctl with a `struct ifreq`: of netdevice(7), or to attach to a TAP device and query
+/// it.
 pub(crate) fn ask(socket: impl AsFd, question: c_ulong, request: &mut ifreq) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: `request` is a live `struct ifreq`, which all calls made here and in `tap` read and
@@ -217,9 +218,8 @@ pub(crate) fn ask(socket: impl AsFd, question: c_ulong, request: &mut ifreq) -> 
     check(unsafe { libc::ioctl(fd, question as _, &raw mut *request) }).map(drop)
 }
 
-/// Every address of every interface in the calling thread's network namespace, with the
-/// interface's name, also where the address has a label (`eth0:1`). Empty if they
-/// cannot be read.
+/// Returns every address of every interface in the calling thread's network namespace, with the
+/// interface's name, also if the address has a label (`eth0:1`). Empty if they cannot be read.
 pub fn addresses() -> Vec<(String, IpAddr)> {
     let mut list = ptr::null_mut();
     // SAFETY: the call fills in `list`, or fails.
@@ -228,7 +228,7 @@ pub fn addresses() -> Vec<(String, IpAddr)> {
     }
     let mut found = Vec::new();
     let mut next = list;
-    // SAFETY: a list that getifaddrs made: each entry is live until it is freed below.
+    // SAFETY: getifaddrs made this list: each entry is live until it is freed below.
     while let Some(entry) = unsafe { next.as_ref() } {
         next = entry.ifa_next;
         // SAFETY: the name is a C string of that list.
@@ -240,22 +240,22 @@ pub fn addresses() -> Vec<(String, IpAddr)> {
             found.push((name.to_owned(), address));
         }
     }
-    // SAFETY: `list` is what getifaddrs returned, and nothing of it is used after this.
+    // SAFETY: `list` comes from getifaddrs, and nothing in it is used after this.
     unsafe { libc::freeifaddrs(list) };
     found
 }
 
 fn address_of(address: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: null, or an address that getifaddrs made, whose family says what it is.
+    // SAFETY: null, or an address that getifaddrs made; every family starts with this header.
     let family = unsafe { address.as_ref() }?.sa_family;
     match i32::from(family) {
         libc::AF_INET => {
-            // SAFETY: of this family it is a `sockaddr_in`.
+            // SAFETY: an address of this family is a `sockaddr_in`.
             let address = unsafe { &*address.cast::<libc::sockaddr_in>() };
             Some(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).into())
         }
         libc::AF_INET6 => {
-            // SAFETY: of this family it is a `sockaddr_in6`.
+            // SAFETY: an address of this family is a `sockaddr_in6`.
             let address = unsafe { &*address.cast::<libc::sockaddr_in6>() };
             Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
         }

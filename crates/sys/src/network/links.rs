@@ -1,7 +1,7 @@
-//! Which interface lies on which: a bridge or bond on its ports, a VLAN on what carries it. And
-//! which is the other end of a veth pair.
+//! Relations between interfaces: the ports of a bridge or bond, the carrier of a VLAN, and the
+//! other end of a veth pair.
 //!
-//! Asked over netlink, which answers for the calling thread's network namespace; `/sys` shows the
+//! Queried over netlink, which answers for the calling thread's network namespace. `/sys` shows the
 //! one that it was mounted in.
 //!
 //! Source: rtnetlink(7); `IFLA_` of include/uapi/linux/if_link.h.
@@ -20,22 +20,22 @@ const INFO_KIND: u16 = 1;
 /// Source: `IFLA_TARGET_NETNSID`, Linux 4.20.
 const TARGET_NAMESPACE: u16 = 46;
 
-/// Kinds whose `IFLA_LINK` is the interface that they send and receive by. Others name something
-/// else there: a veth its peer, a tunnel one that it prefers.
+/// Kinds whose `IFLA_LINK` is the interface that carries their packets. For others it is something
+/// else: a veth's peer, a tunnel's preferred interface.
 const KINDS_ON_ANOTHER: [&[u8]; 6] =
     [b"vlan", b"macvlan", b"macvtap", b"ipvlan", b"ipvtap", b"macsec"];
 
-/// What is known of an interface's place among the others.
+/// An interface's relations to others.
 struct Link {
     name: String,
     /// The bridge or bond that it is a port of.
     master: Option<u32>,
-    /// What it is on.
+    /// The interface that carries its packets.
     below: Option<u32>,
 }
 
-/// The names of `interface` and of all that are on it, directly or not: what its packets are for.
-/// `interface` alone where the others cannot be asked.
+/// Returns the names of `interface` and of all interfaces on top of it, directly or not: the
+/// receivers of its packets. Only `interface` if the others cannot be queried.
 pub fn carried_by(interface: &str) -> Vec<String> {
     carried(&links(), interface)
 }
@@ -60,7 +60,7 @@ fn carried(links: &BTreeMap<u32, Link>, interface: &str) -> Vec<String> {
     names
 }
 
-/// All interfaces, by index; one that goes away while we ask is left out.
+/// Returns all interfaces by index. An interface that disappears during the query is left out.
 fn links() -> BTreeMap<u32, Link> {
     let known = names().into_iter().filter_map(|(index, name)| {
         let (master, below) = place(index).ok()?;
@@ -69,7 +69,7 @@ fn links() -> BTreeMap<u32, Link> {
     known.collect()
 }
 
-/// What the kernel says of an interface, of this network namespace or of another by its number.
+/// Queries an interface of this network namespace, or of another one given by its number.
 fn link(index: u32, namespace: Option<u32>) -> io::Result<Vec<u8>> {
     let mut question = vec![0; FIXED_BYTES];
     question[INDEX_AT..INDEX_AT + 4].copy_from_slice(&index.to_ne_bytes());
@@ -79,20 +79,20 @@ fn link(index: u32, namespace: Option<u32>) -> io::Result<Vec<u8>> {
     ask(libc::NETLINK_ROUTE, libc::RTM_GETLINK, &question)
 }
 
-/// The kind of an interface that is made of software.
+/// Returns the kind of a software interface.
 fn kind_of(attributes: &[u8]) -> Option<&[u8]> {
     let info = find(attributes, |kind| kind == libc::IFLA_LINKINFO)?;
     let (_, kind) = find(info, |kind| kind == INFO_KIND)?.split_last()?;
     Some(kind)
 }
 
-/// The master of an interface, and what it is on.
+/// Returns the master of an interface, and the interface that carries its packets.
 fn place(index: u32) -> io::Result<(Option<u32>, Option<u32>)> {
     let answer = link(index, None)?;
     let attributes = answer.get(FIXED_BYTES..).ok_or_else(malformed)?;
     let number = |wanted| find(attributes, |kind| kind == wanted).and_then(word);
     let is_on_another = kind_of(attributes).is_some_and(|kind| KINDS_ON_ANOTHER.contains(&kind));
-    // An interface of another namespace has a number of that one.
+    // The index of an interface in another namespace is valid only there.
     let is_here = find(attributes, |kind| kind == libc::IFLA_LINK_NETNSID).is_none();
     let below = number(libc::IFLA_LINK).filter(|_| is_on_another && is_here);
     Ok((number(libc::IFLA_MASTER), below))
@@ -101,14 +101,14 @@ fn place(index: u32) -> io::Result<(Option<u32>, Option<u32>)> {
 /// The other end of a veth pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VethPeer {
-    /// Its name; `None` where it is in a network namespace that this process may not look into.
+    /// Its name; `None` if this process may not look into its network namespace.
     pub name: Option<String>,
     /// Whether it is in the calling thread's network namespace.
     pub is_here: bool,
 }
 
-/// The other end of the veth pair that the interface with this number belongs to. `None`: it is
-/// none, or it cannot be asked.
+/// Returns the other end of the veth pair of the interface with this index. `None` if it is not a
+/// veth, or cannot be queried.
 pub fn veth_peer(index: u32) -> Option<VethPeer> {
     let answer = link(index, None).ok()?;
     let attributes = answer.get(FIXED_BYTES..)?;
@@ -134,18 +134,18 @@ fn names() -> Vec<(u32, String)> {
     let mut names = Vec::new();
     let mut entry = list;
     loop {
-        // SAFETY: the list ends with an entry that has no name, and we have not passed it.
+        // SAFETY: an entry without a name ends the list, and we have not passed it.
         let libc::if_nameindex { if_index, if_name } = unsafe { *entry };
         if if_name.is_null() {
             break;
         }
-        // SAFETY: a C string of that list.
+        // SAFETY: the name is a C string of that list.
         let name = unsafe { CStr::from_ptr(if_name) };
         names.push((if_index, name.to_string_lossy().into_owned()));
-        // SAFETY: there is a next entry, as this was not the last.
+        // SAFETY: this was not the last entry, so there is a next one.
         entry = unsafe { entry.add(1) };
     }
-    // SAFETY: what if_nameindex returned; nothing of it is used after this.
+    // SAFETY: `list` comes from if_nameindex, and nothing in it is used after this.
     unsafe { libc::if_freenameindex(list) };
     names
 }

@@ -1,4 +1,4 @@
-//! Network interfaces: what they are, what they can do, and which packets are wanted of them.
+//! Network interfaces: their properties, their features, and filters for their packets.
 
 pub mod device;
 pub mod filter;

@@ -1,20 +1,20 @@
-//! Network namespaces: interfaces, addresses and counters of a thread's own.
+//! Network namespaces: a thread's private interfaces, addresses and counters.
 //!
 //! A namespace without a name lives as long as a thread, a process or a socket is in it. Threads
-//! and programs that are started later begin in their starter's namespace.
+//! and programs started later begin in their starter's namespace.
 //!
 //! Source: network_namespaces(7), unshare(2).
 
 use std::ffi::{CStr, CString};
 use std::io;
 
-/// Moves the calling thread, and no other, into a new network namespace with nothing in it but a
-/// loopback that is down.
+/// Moves only the calling thread into a new network namespace, which has just a loopback that is
+/// down.
 ///
 /// # Errors
-/// `EPERM` without `CAP_SYS_ADMIN`, which everyone has inside `unshare -Urn`.
+/// `EPERM` without `CAP_SYS_ADMIN`, which every user has inside `unshare -Urn`.
 pub fn enter_new_network() -> io::Result<()> {
-    // SAFETY: the flag concerns the calling thread's view of the network alone: no memory, no
+    // SAFETY: the flag changes only the calling thread's view of the network: no memory, no
     // descriptors.
     match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
         0 => Ok(()),
@@ -22,11 +22,11 @@ pub fn enter_new_network() -> io::Result<()> {
     }
 }
 
-/// The number of an interface of the calling thread's network namespace; `None` if there is none
-/// of this name.
+/// Returns the index of an interface of the calling thread's network namespace; `None` if no
+/// interface has this name.
 ///
 /// # Errors
-/// What the kernel says, for instance that there are no descriptors left.
+/// Errors from the kernel, for instance that no descriptors are left.
 pub fn interface_index(name: &str) -> io::Result<Option<u32>> {
     let Ok(name) = CString::new(name) else { return Ok(None) };
     // SAFETY: the name is live and ends with a 0.
@@ -39,11 +39,11 @@ pub fn interface_index(name: &str) -> io::Result<Option<u32>> {
     }
 }
 
-/// What to call an interface of the calling thread's network namespace in a message: its name, or
-/// its number if it has gone.
+/// Returns the name of an interface of the calling thread's network namespace, for messages; or its
+/// index if the interface is gone.
 pub fn interface_name(index: u32) -> String {
     let mut name = [0u8; libc::IF_NAMESIZE];
-    // SAFETY: there is room for the longest name there can be, with the 0 behind it.
+    // SAFETY: the buffer has room for the longest possible name and its final 0.
     let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr().cast()) };
     match CStr::from_bytes_until_nul(&name) {
         Ok(name) if !found.is_null() => name.to_string_lossy().into_owned(),
@@ -51,27 +51,27 @@ pub fn interface_name(index: u32) -> String {
     }
 }
 
-/// Whether this process may make a user namespace with a network namespace in it, as `unshare -Urn`
-/// does. A child that does nothing else tries it.
+/// Tests whether this process may make a user namespace with a network namespace in it, as `unshare
+/// -Urn` does. A child process tries it and exits.
 ///
 /// # Errors
-/// What the kernel says: `EPERM` where an administrator has switched it off, `ENOSPC` where there
-/// are too many.
+/// Errors from the kernel: `EPERM` if an administrator has disabled it, `ENOSPC` if there are too
+/// many.
 pub fn try_user_namespace() -> io::Result<()> {
-    // All of them as wide as the kernel reads them: a variadic call widens nothing.
+    // All of them are as wide as the kernel reads them: a variadic call widens nothing.
     let flags = libc::c_long::from(libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::SIGCHLD);
     let none: libc::c_long = 0;
-    // SAFETY: without CLONE_VM this is fork(2): the child has a copy of our memory, and no stack
-    // or thread number is asked for.
+    // SAFETY: without CLONE_VM this is fork(2): the child has a copy of our memory, and we request
+    // no stack or thread number.
     let child = unsafe { libc::syscall(libc::SYS_clone, flags, none, none, none, none) };
     match child {
         ..0 => Err(io::Error::last_os_error()),
-        // SAFETY: of all that is copied from a process with several threads, the child touches
-        // nothing: it ends at once, without running anything registered for that.
+        // SAFETY: the child touches none of the memory copied from a multi-threaded process: it
+        // exits immediately, and runs no exit handlers.
         0 => unsafe { libc::_exit(0) },
         child => {
             let (child, nowhere) = (child as libc::pid_t, std::ptr::null_mut());
-            // SAFETY: no status is asked for.
+            // SAFETY: the status pointer is null, so the call writes no memory.
             while unsafe { libc::waitpid(child, nowhere, 0) } < 0 {
                 let error = io::Error::last_os_error();
                 if error.kind() != io::ErrorKind::Interrupted {

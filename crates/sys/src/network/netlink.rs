@@ -1,4 +1,4 @@
-//! Questions to the kernel over netlink: one message there, one back.
+//! Requests to the kernel over netlink: one message each way.
 //!
 //! ```text
 //! | length, 4 | kind, 2 | flags, 2 | sequence, 4 | port, 4 | fixed part | attribute | ...
@@ -17,30 +17,31 @@ use libc::c_int;
 const HEADER_BYTES: usize = 16;
 const ATTRIBUTE_BYTES: usize = 4;
 
-/// An answer about one thing; the longest seen is far below it.
+/// Room for one answer; the longest one seen is far smaller.
 const ANSWER_BYTES: usize = 64 << 10;
 
-/// The bits of an attribute's kind that are the kind. Source: NLA_TYPE_MASK, linux/netlink.h.
+/// The bits of an attribute's kind without its flags. Source: NLA_TYPE_MASK, linux/netlink.h.
 const KIND_MASK: u16 = 0x3fff;
 
-/// A socket for questions. They are about the network namespace where it was opened, from any
+/// A netlink socket for requests. They concern the network namespace where it was opened, from any
 /// thread.
 #[derive(Debug)]
 pub struct Line(File);
 
 impl Line {
-    /// Opens a socket of one of the protocols, `NETLINK_`.
+    /// Opens a socket of one `NETLINK_` protocol.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn open(protocol: c_int) -> io::Result<Self> {
         Ok(Self(File::from(socket(protocol)?)))
     }
 
-    /// Asks a question of one kind and returns what stands behind the header of the answer. An
-    /// answer that is an error becomes one, with its number.
+    /// Makes one request and returns the answer's body, after the header. An answer that is an
+    /// error becomes an error with its number.
     ///
     /// # Errors
+    /// Errors from the kernel, or [`malformed`].
     /// What the kernel says, or [`malformed`].
     pub fn ask(&self, kind: u16, body: &[u8]) -> io::Result<Vec<u8>> {
         let mut socket = &self.0;
@@ -48,7 +49,7 @@ impl Line {
         question.extend(((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
         question.extend(kind.to_ne_bytes());
         question.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
-        // Each question has its answer before the next one: none needs a number or a port.
+        // Each request is answered before the next one: none needs a sequence number or a port.
         question.extend([0; 8]);
         question.extend(body);
         socket.write_all(&question)?;
@@ -58,7 +59,7 @@ impl Line {
         let kind = answer.get(4..).and_then(half).ok_or_else(malformed)?;
         let body = answer.get(HEADER_BYTES..).ok_or_else(malformed)?;
         if c_int::from(kind) == libc::NLMSG_ERROR {
-            // The kernel has its errors negative.
+            // The kernel reports negative error numbers.
             let error = word(body).ok_or_else(malformed)? as i32;
             return Err(io::Error::from_raw_os_error(error.wrapping_neg()));
         }
@@ -66,15 +67,15 @@ impl Line {
     }
 }
 
-/// Asks one question in the calling thread's network namespace: as [`Line::ask`].
+/// Makes one request in the calling thread's network namespace, like [`Line::ask`].
 ///
 /// # Errors
-/// As there.
+/// The same.
 pub fn ask(protocol: c_int, kind: u16, body: &[u8]) -> io::Result<Vec<u8>> {
     Line::open(protocol)?.ask(kind, body)
 }
 
-/// An attribute with its header, padded.
+/// Makes an attribute with its header, padded.
 pub fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
     let length = ATTRIBUTE_BYTES + payload.len();
     let mut bytes = Vec::with_capacity(length.next_multiple_of(4));
@@ -85,7 +86,7 @@ pub fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The payload of the first attribute whose kind will do.
+/// Returns the payload of the first attribute whose kind `will_do`.
 pub fn find(mut attributes: &[u8], will_do: impl Fn(u16) -> bool) -> Option<&[u8]> {
     loop {
         let length = usize::from(half(attributes)?);
@@ -98,17 +99,17 @@ pub fn find(mut attributes: &[u8], will_do: impl Fn(u16) -> bool) -> Option<&[u8
     }
 }
 
-/// The 16 bits at the start of `bytes`.
+/// Returns the 16 bits at the start of `bytes`.
 pub fn half(bytes: &[u8]) -> Option<u16> {
     bytes.first_chunk().map(|&bytes| u16::from_ne_bytes(bytes))
 }
 
-/// The 32 bits at the start of `bytes`.
+/// Returns the 32 bits at the start of `bytes`.
 pub fn word(bytes: &[u8]) -> Option<u32> {
     bytes.first_chunk().map(|&bytes| u32::from_ne_bytes(bytes))
 }
 
-/// The error of an answer that lacks what it should have.
+/// Returns the error for a malformed answer.
 pub fn malformed() -> io::Error {
     io::ErrorKind::InvalidData.into()
 }
@@ -120,7 +121,7 @@ fn socket(protocol: c_int) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new, and nobody else knows it.
+    // SAFETY: the descriptor is new, and nothing else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -1,21 +1,21 @@
 //! Filter expressions, compiled by libpcap if this machine has it.
 //!
-//! libpcap defines the language of pcap-filter(7), so libpcap translates it. It is found by name at
-//! run time, and needed neither to build nor to start.
+//! libpcap defines the language of pcap-filter(7), so libpcap translates it. It is loaded by name
+//! at run time, and is needed neither to build nor to start.
 //!
 //! ```text
 //!   "udp port 53" --> dead handle (a link type, a snapshot length, no device) --> instructions
-//!                     libpcap.so.0.8, loaded by the first call, kept for good
+//!                     libpcap.so.0.8, loaded by the first call, never unloaded
 //! ```
 //!
 //! A dead handle has no kernel beneath it, so the program looks only at the packet's bytes: a VLAN
-//! tag is where it was on the wire. That makes it right on every port.
+//! tag is at its place on the wire. So the program works on every port.
 //!
-//! Who owns what when: libpcap's handle and its program live for the length of a call, which frees
-//! them. What it returns is ours.
+//! Ownership: libpcap's handle and its program live for the length of a call, which frees them.
+//! What the call returns is ours.
 //!
 //! # Invariants
-//! - I1. One call at a time is inside of libpcap: before 1.8 its compiler had global state.
+//! - I1. One call at a time is inside libpcap: before 1.8 its compiler had global state.
 //! - I2. The library is never unloaded, so a function that was found stays where it is.
 //!
 //! Source: pcap_compile(3PCAP), pcap_open_dead(3PCAP), dlopen(3).
@@ -28,21 +28,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use library::Library;
 
-/// Bytes that an expression may have. libpcap recurses for every alternative, and its optimiser's
-/// time grows with the cube of their number: 200 take seconds, a thousand take hours.
+/// The maximum length of an expression, in bytes. libpcap recurses for every alternative, and its
+/// optimiser's time grows with the cube of their number: 200 take seconds, a thousand take hours.
 pub const EXPRESSION_BYTES_MAX: usize = 4 << 10;
 
 /// The names of libpcap: Debian's, upstream's, and that of its development package.
 const NAMES: [&std::ffi::CStr; 3] = [c"libpcap.so.0.8", c"libpcap.so.1", c"libpcap.so"];
 
-/// One instruction of classic BPF, not checked. `burstline-wire` has its twin:
+/// One instruction of classic BPF, not checked. `burstline-wire` has an equivalent:
 /// `Instruction { code: raw.code, jt: raw.jt, jf: raw.jf, k: raw.k }`.
 ///
 /// Source: `struct bpf_insn`, `pcap/bpf.h`; `struct sock_filter`, `linux/filter.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct RawInstruction {
-    /// What to do.
+    /// The operation.
     pub code: u16,
     /// Instructions to skip if a test holds.
     pub jt: u8,
@@ -58,14 +58,14 @@ const _: () = assert!(size_of::<RawInstruction>() == 8);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PcapError {
-    /// No libpcap to be found.
+    /// No libpcap was found.
     #[error(
         "filter: libpcap is needed for expressions and could not be loaded ({reason}); \
          apt-get install libpcap0.8 (for a static program: tcpdump), or give a program made \
          elsewhere: tcpdump -y EN10MB -ddd EXPRESSION"
     )]
     NotInstalled {
-        /// The dynamic loader's words for the last name tried.
+        /// The dynamic loader's message for the last name tried.
         reason: String,
     },
     /// A libpcap that lacks a function.
@@ -81,10 +81,10 @@ pub enum PcapError {
     Expression {
         /// The expression.
         text: String,
-        /// libpcap's words.
+        /// libpcap's message.
         message: String,
     },
-    /// Longer than people write.
+    /// The expression is too long.
     #[error(
         "filter: the expression has {bytes} bytes, at most {EXPRESSION_BYTES_MAX} are compiled \
          here; for more: tcpdump -y EN10MB -ddd -F FILE"
@@ -96,15 +96,15 @@ pub enum PcapError {
     /// libpcap found no memory for a handle.
     #[error("filter: pcap_open_dead: no memory for link type {link_type}")]
     Handle {
-        /// The link type asked for.
+        /// The requested link type.
         link_type: u16,
     },
 }
 
-/// What compiles expressions here: libpcap by its version, or tcpdump.
+/// Returns the compiler in use: libpcap with its version, or tcpdump.
 ///
 /// # Errors
-/// [`PcapError::NotInstalled`] and [`PcapError::Function`]: neither is there.
+/// [`PcapError::NotInstalled`] and [`PcapError::Function`]: neither is available.
 pub fn compiler() -> Result<String, PcapError> {
     let ethernet = 1;
     version().or_else(|error| match tool::compile("ip", ethernet, 100, true) {
@@ -116,17 +116,17 @@ pub fn compiler() -> Result<String, PcapError> {
 /// Compiles an expression of pcap-filter(7) for packets of a link type, numbered as in capture
 /// files (`LINKTYPE_`).
 ///
-/// The program returns `snapshot_bytes`, in `[1, 2^31)` (above is taken as 2^31 - 1), for a packet
-/// that is wanted and 0 for others. `optimise` makes it several times shorter.
+/// The program returns `snapshot_bytes`, in `[1, 2^31)` (larger values become 2^31 - 1), for a
+/// wanted packet and 0 for others. `optimise` makes it several times shorter.
 ///
-/// Names of hosts are resolved, which may ask a name server and take its time.
+/// Names of hosts are resolved, which may take a while if a name server is queried.
 ///
 /// # Errors
 /// [`PcapError::NotInstalled`] and [`PcapError::Function`] about the library, the others about the
 /// expression.
 ///
-/// Cost: not for the path of packets. The optimiser took 0.1 s for 1 KiB of alternatives
-/// (`port 1 or port 2 or ...`) and 1 s for 2 KiB; without it 4 KiB take milliseconds.
+/// Cost: not for the fast path. The optimiser took 0.1 s for 1 KiB of alternatives (`port 1 or port
+/// 2 or ...`) and 1 s for 2 KiB; without it 4 KiB take milliseconds.
 pub fn compile(
     expression: &str,
     link_type: u16,
@@ -156,10 +156,10 @@ pub fn compile(
     handle.compile(&text, optimise).map_err(refused)
 }
 
-/// What libpcap's own interpreter says of a packet: the judge of other interpreters' tests.
-/// `None` if libpcap finds the program invalid. It does not find everything: a program with an
-/// unknown opcode aborts this process, and one that jumps back may not end. Give it programs that
-/// `burstline-wire` has accepted.
+/// Returns the verdict of libpcap's own interpreter on a packet: the reference in tests of other
+/// interpreters. `None` if libpcap finds the program invalid. It does not detect everything: an
+/// unknown opcode aborts this process, and a program that jumps back may not end. Pass only
+/// programs that `burstline-wire` has accepted.
 ///
 /// # Errors
 /// [`PcapError::NotInstalled`] and [`PcapError::Function`].
@@ -174,7 +174,7 @@ pub fn verdict(
     Ok(loaded(&mut lock())?.filter(program, packet, original_length))
 }
 
-/// What libpcap calls itself: `libpcap version 1.10.3 (...)`.
+/// Returns libpcap's version text: `libpcap version 1.10.3 (...)`.
 ///
 /// # Errors
 /// [`PcapError::NotInstalled`], [`PcapError::Function`].
@@ -182,13 +182,13 @@ pub fn version() -> Result<String, PcapError> {
     Ok(loaded(&mut lock())?.version())
 }
 
-/// I1. A panic in another thread leaves libpcap as it was: handles are given back by `Drop`.
+/// I1. A panic in another thread leaves libpcap intact: `Drop` closes the handles.
 fn lock() -> MutexGuard<'static, Option<Library>> {
     static LIBRARY: Mutex<Option<Library>> = Mutex::new(None);
     LIBRARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The library, loaded now if it was not there before.
+/// Returns the library, and loads it first if necessary.
 fn loaded(library: &mut Option<Library>) -> Result<&mut Library, PcapError> {
     match library {
         Some(library) => Ok(library),
@@ -196,8 +196,8 @@ fn loaded(library: &mut Option<Library>) -> Result<&mut Library, PcapError> {
     }
 }
 
-/// libpcap's own number (`DLT_`) of a link type. They differ where BSDs had disagreed; these are
-/// the two of them that have a use here. Source: `dlt_linktype_map`, libpcap `pcap-common.c`.
+/// Returns libpcap's own number (`DLT_`) of a link type. They differ where BSDs had disagreed;
+/// these two of them are used here. Source: `dlt_linktype_map`, libpcap `pcap-common.c`.
 fn data_link(link_type: u16) -> i32 {
     const LINKTYPE_ATM_RFC1483: u16 = 100;
     const LINKTYPE_RAW: u16 = 101;

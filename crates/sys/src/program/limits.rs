@@ -1,8 +1,8 @@
-//! How much memory may be locked, and how many descriptors there may be.
+//! Limits on locked memory and on open descriptors.
 //!
-//! AF_XDP, on old kernels BPF maps, registered io_uring buffers and `mlock` all count against
-//! `RLIMIT_MEMLOCK`. The limit has two parts. The soft one counts; a process may raise it by itself
-//! up to the hard one. Root (`CAP_SYS_RESOURCE`) may raise both.
+//! AF_XDP, BPF maps on old kernels, registered io_uring buffers and `mlock` all count against
+//! `RLIMIT_MEMLOCK`. The limit has two parts. The soft one applies, and a process may raise it up
+//! to the hard one. Root (`CAP_SYS_RESOURCE`) may raise both.
 //!
 //! Source: getrlimit(2).
 
@@ -10,11 +10,11 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Why the limit is too low.
+/// A limit that is too low.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// More is needed than this process may grant itself.
+    /// The process needs more than it may grant itself.
     #[error(
         "locked memory: {needed_bytes} bytes needed, {limit_bytes} allowed; \
          as root: ulimit -l {} (or LimitMEMLOCK= in its unit)",
@@ -31,48 +31,47 @@ pub enum LimitError {
     System(io::Error),
 }
 
-/// Bytes that this process may lock; `None` means without limit.
+/// Returns the bytes that this process may lock; `None` means no limit.
 pub fn locked_memory_bytes() -> Option<u64> {
     getrlimit(Resource::Memlock).current
 }
 
-/// How much memory a process may lock; `None` means without limit.
+/// Limits on a process's locked memory; `None` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockedMemory {
-    /// Bytes that it may lock now.
+    /// Bytes that it may lock now (soft limit).
     pub now_bytes: Option<u64>,
-    /// How far it may raise that by itself.
+    /// Value to which it may raise the soft limit (hard limit).
     pub most_bytes: Option<u64>,
 }
 
 impl LockedMemory {
-    /// That of this process.
+    /// Reads the limits of this process.
     pub fn of_this_process() -> Self {
         let limit = getrlimit(Resource::Memlock);
         Self { now_bytes: limit.current, most_bytes: limit.maximum }
     }
 }
 
-/// Descriptors that this process may have open; `None` means without limit.
+/// Returns the maximum number of open descriptors of this process; `None` means no limit.
 pub fn open_files() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Lets this process have as many descriptors as it may grant itself, and returns how many those
-/// are; `None` means without limit.
+/// Raises the soft limit on descriptors to the hard limit, and returns it; `None` means no limit.
 pub fn raise_open_files() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
-    // Refused: the old limit stays.
+    // If refused, the old limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     open_files()
 }
 
-/// Lets this process lock as much memory as it may grant itself, and at least `needed_bytes`. The
-/// kernel adds up what all sockets and maps of a user lock: a limit that is enough for one of them
-/// is not enough for the next.
+/// Raises the soft limit on locked memory to the hard limit, and both to at least `needed_bytes`.
+/// The kernel adds up the locked memory of all sockets and maps of a user: a limit that suffices
+/// for one of them does not suffice for the next.
 ///
 /// # Errors
-/// [`LimitError::LockedMemory`] if it is not allowed to raise the limit so far.
+/// [`LimitError::LockedMemory`] if the process may not raise the limit so far.
 pub fn allow_locked_memory(needed_bytes: u64) -> Result<(), LimitError> {
     let limit = getrlimit(Resource::Memlock);
     if limit.current != limit.maximum {

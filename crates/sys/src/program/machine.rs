@@ -1,5 +1,4 @@
-//! What this process may do here, and what the kernel is: asked, and where asking is not enough,
-//! tried.
+//! Rights of this process and features of the kernel: queried, and tried if a query is not enough.
 //!
 //! Source: proc(5), capabilities(7), user_namespaces(7).
 
@@ -10,7 +9,7 @@ use crate::memory::{PageChoice, PageKind, Region, RegionRequest};
 use crate::topology::{HugePages, Topology};
 use crate::{namespace, pcap};
 
-/// A right that root is made of.
+/// A capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability {
     /// Its name: `CAP_NET_RAW`.
@@ -19,7 +18,7 @@ pub struct Capability {
     pub number: u32,
 }
 
-/// The capabilities that ports, memory and threads ask for.
+/// The capabilities that ports, memory and threads need.
 pub mod capability {
     use super::Capability;
 
@@ -27,7 +26,7 @@ pub mod capability {
     pub const NET_ADMIN: Capability = Capability { name: "CAP_NET_ADMIN", number: 12 };
     /// Packet sockets and XDP sockets.
     pub const NET_RAW: Capability = Capability { name: "CAP_NET_RAW", number: 13 };
-    /// Memory above the limit of what may be locked.
+    /// Locked memory above the limit.
     pub const IPC_LOCK: Capability = Capability { name: "CAP_IPC_LOCK", number: 14 };
     /// Namespaces; stands in for `CAP_BPF`.
     pub const SYS_ADMIN: Capability = Capability { name: "CAP_SYS_ADMIN", number: 21 };
@@ -43,17 +42,17 @@ pub mod capability {
 /// The rights of the calling thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
-    /// A bit for each capability that it has.
+    /// A bit for each effective capability.
     pub effective: u64,
-    /// A bit for each that a program it starts could ever have.
+    /// A bit for each capability that a started program could ever have.
     pub bounding: u64,
-    /// Whether they hold for the whole machine. In a user namespace they hold only for what belongs
-    /// to the namespace, which BPF does not.
+    /// Whether they hold for the whole machine. In a user namespace they apply only to resources of
+    /// the namespace, and BPF is not one.
     pub is_machine_wide: bool,
 }
 
 impl Rights {
-    /// Reads them. What cannot be read counts as nothing.
+    /// Reads the rights. Unreadable ones count as none.
     pub fn read() -> Self {
         let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
         let map = fs::read_to_string("/proc/thread-self/uid_map").unwrap_or_default();
@@ -64,13 +63,13 @@ impl Rights {
         }
     }
 
-    /// Whether the thread has a capability.
+    /// Returns whether the thread has a capability.
     pub fn has(&self, capability: Capability) -> bool {
         self.effective & 1 << capability.number != 0
     }
 }
 
-/// The path of this program, for commands that mend what it lacks.
+/// Returns the path of this program, for commands in error messages.
 pub fn program() -> String {
     std::env::current_exe().map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string())
 }
@@ -85,7 +84,7 @@ fn is_identity(map: &str) -> bool {
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// The kernel, and what it lets this process have. What is not known is `None`.
+/// The kernel, and the rights of this process. Unknown values are `None`.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// The kernel's release, as `uname -r` prints it.
@@ -104,15 +103,15 @@ pub struct Machine {
     pub nodes: usize,
     /// The setting of transparent huge pages: `always`, `madvise`, `never`.
     pub transparent_pages: Option<String>,
-    /// Whether memory was gathered into a 2 MiB page, or why not, with the mend.
+    /// Whether memory could be collapsed into a 2 MiB page, or why not, with the fix.
     pub collapse: Result<(), String>,
-    /// What libpcap calls itself, or why it is not there.
+    /// libpcap's version, or why it is not available.
     pub libpcap: Result<String, String>,
 }
 
 impl Machine {
-    /// Looks, and tries. Cost: some milliseconds, 2 MiB of memory for a moment, and a child
-    /// process that ends at once.
+    /// Queries and tries everything. Cost: some milliseconds, 2 MiB of memory for a moment, and a
+    /// child process that exits immediately.
     pub fn examine() -> Self {
         let topology = Topology::read().ok();
         let nodes = topology.as_ref().map_or(1, |topology| topology.nodes.len());
@@ -132,7 +131,7 @@ impl Machine {
         }
     }
 
-    /// Whether the kernel is this version or a later one. A release that is not a number is none.
+    /// Returns whether the kernel is at least this version. False if the release is not a number.
     pub fn is_kernel_at_least(&self, major: u32, minor: u32) -> bool {
         version(&self.kernel).is_some_and(|kernel| kernel >= (major, minor))
     }

@@ -1,4 +1,4 @@
-//! This program as the kernel sees it: its rights, its limits, what it has used.
+//! This program as the kernel sees it: rights, limits and resource usage.
 
 pub mod limits;
 pub mod machine;

@@ -1,25 +1,25 @@
-//! Giving up what is not needed any more.
+//! Gives up rights that are no longer needed.
 //!
 //! A capture needs its rights to open sockets, lock memory and get its scheduling class. After that
-//! it reads packets that anyone on the network may have made, and needs none of these rights.
+//! it reads packets that anyone on the network may have sent, and needs none of these rights.
 //!
 //! ```text
-//!   Confinement: named once, while all may be opened
+//!   Confinement: set once, while everything may still be opened
 //!        │
 //!   give_up: not dumpable ─► bounding set ─► user, groups ─► capabilities ─► no_new_privs
-//!            ─► Landlock: what may be opened ─► seccomp: what may be called
+//!            ─► Landlock: files to open ─► seccomp: calls to make
 //! ```
 //!
-//! All of these belong to a thread, not to the process. Each thread of a job gives up its own, and
-//! a thread that starts later begins with its starter's. A program that names no confinement, as
-//! one that uses the library, gives up its capabilities only.
+//! All of these belong to a thread, not to the process. Each thread of a job gives up its own
+//! rights, and a new thread inherits those of its starter. A program that sets no confinement, such
+//! as a user of the library, gives up only its capabilities.
 //!
 //! Invariants:
-//! - P1: there is no way back. A thread that has entered the filter cannot change its user, and
-//!   has nothing that a filter of its own could add.
-//! - P2: a step that the kernel refuses is an error, and the thread must not read what others
-//!   made. Only the bounding set may stay: without `CAP_SETPCAP` it cannot be emptied, and with
-//!   `no_new_privs` it gives nothing.
+//! - P1: there is no way back. A thread that has entered the filter cannot change its user, and a
+//!   filter of its own could not add anything.
+//! - P2: a step that the kernel refuses is an error, and the thread must not read data of others.
+//!   Only the bounding set may stay: without `CAP_SETPCAP` it cannot be emptied, and with
+//!   `no_new_privs` it grants nothing.
 //!
 //! Source: capabilities(7), credentials(7), prctl(2), `PR_SET_NO_NEW_PRIVS` and `PR_CAP_AMBIENT`.
 
@@ -48,36 +48,37 @@ pub use landlock::{Access, Ruleset, version as landlock_version};
 /// What threads of this process keep when they give up their rights.
 #[derive(Debug, Default)]
 pub struct Confinement {
-    /// The user they become; `None`: they keep theirs.
+    /// The user they become; `None` keeps theirs.
     pub user: Option<Account>,
-    /// What they may still open; `None`: what their user may.
+    /// The files they may still open; `None` for all files of their user.
     pub files: Option<Ruleset>,
-    /// What they may still call; `None`: everything.
+    /// The system calls they may still make; `None` for all.
     pub calls: Option<CallFilter>,
 }
 
 static CONFINEMENT: OnceLock<Confinement> = OnceLock::new();
 
-/// From now on a thread that gives up its rights keeps no more than this. To be said once, before
-/// threads give up theirs. False: another one was named before, and stays.
+/// Sets what a thread keeps when it gives up its rights. Call it once, before threads give up
+/// theirs. Returns false if another confinement was set before; that one stays.
 pub fn name_confinement(confinement: Confinement) -> bool {
     CONFINEMENT.set(confinement).is_ok()
 }
 
-/// The calling thread's effective capabilities, a bit for each by its number; 0 is none.
+/// Returns the calling thread's effective capabilities, a bit for each by its number; 0 for none.
 ///
 /// # Errors
-/// What the kernel says, which only a filter of system calls can make it.
+/// Errors from the kernel, which only a seccomp filter can cause.
 pub fn effective() -> io::Result<u64> {
     Ok(capabilities(None)?.effective.bits())
 }
 
-/// The calling thread gives up its rights: all capabilities, and what the [`Confinement`] does not
-/// keep. It cannot get any back by starting a program (`no_new_privs`). There is no way back.
+/// Gives up the calling thread's rights: all capabilities, and everything that the [`Confinement`]
+/// does not keep. The thread cannot regain any by starting a program (`no_new_privs`). There is no
+/// way back.
 ///
 /// # Errors
-/// What the kernel says: giving up is always allowed, but a filter of system calls may differ. To
-/// become another user takes `CAP_SETUID` and `CAP_SETGID`.
+/// Errors from the kernel: giving up is always allowed, unless a seccomp filter forbids it.
+/// Becoming another user needs `CAP_SETUID` and `CAP_SETGID`.
 pub fn give_up() -> io::Result<()> {
     if calls::is_entered() {
         return Ok(());
@@ -90,8 +91,8 @@ pub fn give_up() -> io::Result<()> {
     confinement.calls.as_ref().map_or(Ok(()), CallFilter::enter)
 }
 
-/// As [`give_up`], for a thread that starts programs which the user has named: it opens and calls
-/// what its user may.
+/// Like [`give_up`], for a thread that starts programs chosen by the user: it may still open and
+/// call everything that its user may.
 ///
 /// # Errors
 /// As for [`give_up`].
@@ -101,7 +102,7 @@ pub fn give_up_but_programs() -> io::Result<()> {
     drop_capabilities(confinement.user.as_ref())
 }
 
-/// The calling thread becomes this user, if one is named, and has no capability.
+/// Makes the calling thread this user, if one is given, and drops all capabilities.
 fn drop_capabilities(user: Option<&Account>) -> io::Result<()> {
     user.map_or(Ok(()), become_user)?;
     clear_ambient_capability_set()?;
@@ -112,7 +113,8 @@ fn drop_capabilities(user: Option<&Account>) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes from the bounding set all that the kernel knows of, where the thread may do that (P2).
+/// Removes all capabilities known to the kernel from the bounding set, if the thread may do that
+/// (P2).
 fn empty_bounding_set() {
     let known = CapabilitySet::all().iter();
     for capability in known {
@@ -120,7 +122,7 @@ fn empty_bounding_set() {
     }
 }
 
-/// The calling thread gets the numbers of this account, unless it has them.
+/// Gives the calling thread the ids of this account, unless it has them.
 fn become_user(account: &Account) -> io::Result<()> {
     let user = Uid::from_raw(account.user);
     if rustix::process::getuid() == user && rustix::process::geteuid() == user {
@@ -134,16 +136,16 @@ fn become_user(account: &Account) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a thread of this process may become this user. It is tried, on another thread.
+/// Tests on another thread whether a thread of this process may become this user.
 pub fn can_become(account: &Account) -> bool {
     aside(|| become_user(account)).is_ok_and(|outcome| outcome.is_ok())
 }
 
-/// Does `work` without rights: on another thread, if the calling one has any. For reading what
-/// others may have made before the job's threads have given up theirs.
+/// Runs `work` without rights: on another thread, if the calling one has any. Use it to read data
+/// of others before the job's threads have given up their rights.
 ///
 /// # Errors
-/// What the kernel says: the rights could not be given up, and nothing was done.
+/// Errors from the kernel: the rights could not be given up, and `work` did not run.
 pub fn without_rights<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     let is_confined = match CONFINEMENT.get() {
         Some(confinement) if confinement.calls.is_some() => calls::is_entered(),
@@ -156,7 +158,7 @@ pub fn without_rights<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T>
     aside(|| give_up().map(|()| work()))?
 }
 
-/// Does `work` on another thread, and waits for it. An error: no other thread is available.
+/// Runs `work` on another thread, and waits for it. An error means that no thread could start.
 fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().spawn_scoped(scope, work)?;
@@ -164,8 +166,8 @@ fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     })
 }
 
-/// As [`give_up`], but for what opening ports takes ([`capability::ALL`]), as far as
-/// the thread has it.
+/// Like [`give_up`], but keeps the capabilities for opening ports ([`capability::ALL`]), as far as
+/// the thread has them.
 ///
 /// # Errors
 /// As for [`give_up`].
@@ -199,9 +201,9 @@ mod tests {
                 assert_eq!(status(field), "0000000000000000", "{field}");
             }
             assert_eq!(status("NoNewPrivs"), "1");
-            // Twice is no harm.
+            // A second call does no harm.
             give_up().unwrap();
-            // This needs a right: a new network namespace takes CAP_SYS_ADMIN.
+            // A new network namespace needs a right: CAP_SYS_ADMIN.
             let refused = crate::namespace::enter_new_network().unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         })

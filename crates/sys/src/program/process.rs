@@ -1,4 +1,4 @@
-//! A child process by a descriptor, so that a signal never reaches another process of its number.
+//! A child process as a descriptor, so that a signal never reaches another process with its pid.
 //!
 //! Source: pidfd_open(2), Linux 5.3; pidfd_send_signal(2), Linux 5.1.
 
@@ -10,32 +10,32 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
 };
 
-/// A process, also after it has ended.
+/// A process, valid even after it has ended.
 #[derive(Debug)]
 pub struct Process(OwnedFd);
 
-/// The signals to a process.
+/// Signals to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// To end: SIGTERM.
+    /// A request to end: SIGTERM.
     End,
-    /// Nothing: it ends at once, SIGKILL.
+    /// An immediate end: SIGKILL.
     Kill,
 }
 
 impl Process {
-    /// A child that has not been waited for yet. Takes a descriptor.
+    /// Opens a child that has not been waited for yet. Takes a descriptor.
     ///
     /// # Errors
-    /// No descriptor is free.
+    /// No descriptor is available.
     pub fn of(child: &Child) -> io::Result<Self> {
         Ok(Self(pidfd_open(Pid::from_child(child), PidfdFlags::empty())?))
     }
 
-    /// Sends it a signal.
+    /// Sends the process a signal.
     ///
     /// # Errors
-    /// It has ended and was waited for, or it is another user's by now.
+    /// The process has ended and was waited for, or runs as another user now.
     pub fn ask(&self, request: Request) -> io::Result<()> {
         let signal = match request {
             Request::End => Signal::TERM,
@@ -47,7 +47,7 @@ impl Process {
 
 /// Sends this process SIGTERM, as any other process would.
 pub fn ask_self_to_end() {
-    // It may signal itself: kill(2).
+    // A process may signal itself: kill(2).
     let _ = kill_process(getpid(), Signal::TERM);
 }
 

@@ -1,22 +1,22 @@
-//! Signals are for the threads that expect them.
+//! Keeps signals away from threads that do not expect them.
 
 use std::mem::zeroed;
 
 use libc::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, c_int, sigset_t};
 
-/// Signals of what a thread has done itself: a blocked one would end the process all the same.
+/// Signals that a thread causes itself: a blocked one would end the process anyway.
 const OWN: [c_int; 6] = [SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP];
 
 /// Calls `start` with every signal blocked that another process may send. A thread that it starts
-/// has them blocked for good, so they go to the program's other threads.
+/// keeps them blocked, so they go to the program's other threads.
 ///
-/// A library owes that to its host. A host that blocks a signal and waits for it by signalfd(2), or
-/// sleeps in ppoll(2) until one comes, does not know of our threads.
+/// A library owes that to its host. The host may block a signal and wait for it by signalfd(2), or
+/// sleep in ppoll(2) until one comes. It does not know of our threads.
 ///
 /// Cost: two system calls.
 pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: all zeros are a valid set, and both calls only fill sets of ours. They fail for an
-    // unknown request only.
+    // SAFETY: all zeros are a valid set, and both calls only fill our own sets. They fail only for
+    // an unknown request.
     let before = unsafe {
         let mut blocked: sigset_t = zeroed();
         libc::sigfillset(&raw mut blocked);
@@ -28,7 +28,7 @@ pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
         before
     };
     let started = start();
-    // SAFETY: the set is the one that the first call filled.
+    // SAFETY: the first call has filled this set.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     started
 }
@@ -40,7 +40,7 @@ mod tests {
 
     use super::without_signals;
 
-    /// The calling thread's blocked signals, a bit each. Source: proc(5), `SigBlk`.
+    /// Returns the calling thread's blocked signals, a bit each. Source: proc(5), `SigBlk`.
     fn blocked() -> u64 {
         let status = fs::read_to_string("/proc/thread-self/status").unwrap();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();

@@ -1,7 +1,7 @@
-//! Where the calling thread's stack is, and how it gets elsewhere.
+//! Moves the calling thread's stack to a NUMA node, and reports where it is.
 //!
-//! A thread's parent touches its first stack pages, as does the thread itself before it is pinned.
-//! So they may be on any node. [`move_to`] moves those pages and has later ones come from the same
+//! A thread's parent touches its first stack pages, and so does the thread before it is pinned. So
+//! they may be on any node. [`move_to`] moves those pages and makes later ones come from the same
 //! node; [`nodes`] asks the kernel where they are.
 //!
 //! Source: pthread_getattr_np(3), mbind(2), move_pages(2).
@@ -15,28 +15,28 @@ use crate::memory::placement::{move_each, nodes_of, set_policy};
 
 const PAGE_BYTES: usize = 4096;
 
-/// How often to ask again for pages that were not moved. The kernel silently skips a page that
-/// something else holds for a moment (reclaim, a scan for huge pages).
+/// How often to retry pages that were not moved. The kernel silently skips a page that is briefly
+/// in use (by reclaim, or a scan for huge pages).
 const MOVES: u32 = 5;
 
-/// Pages that are elsewhere come along. Source: `MPOL_MF_MOVE`, include/uapi/linux/mempolicy.h.
+/// Also moves existing pages. Source: `MPOL_MF_MOVE`, include/uapi/linux/mempolicy.h.
 const MOVE: libc::c_int = 1 << 1;
 
-/// Moves the stack of the calling thread to `node`, and has it grow there while there is room. Not
-/// for the main thread, whose stack is not all mapped.
+/// Moves the stack of the calling thread to `node`, and lets it grow there while there is memory.
+/// Not for the main thread, whose stack is not fully mapped.
 ///
-/// Cost: some microseconds, and the copying of the pages that were touched; some milliseconds where
-/// pages do not come at once.
+/// Cost: some microseconds, plus a copy of the touched pages; some milliseconds if pages cannot be
+/// moved immediately.
 ///
 /// # Errors
-/// What mbind(2) says; `EINVAL` if there is no such node.
+/// Errors of mbind(2); `EINVAL` if there is no such node.
 pub fn move_to(node: NodeId) -> io::Result<()> {
     let (start, bytes) = range()?;
-    // Preferred, not bound: a thread whose node is full goes on, and the report says where.
+    // Preferred, not bound: if the node is full the thread continues, and the report shows where.
     set_policy(start, bytes, libc::MPOL_PREFERRED, node, MOVE)?;
     for again in 1..MOVES {
-        // Where the kernel does not say where pages are, or does not let us move them, once has to
-        // be enough.
+        // If the kernel does not report where pages are, or does not let us move them, the first
+        // attempt has to be enough.
         let elsewhere = pages_elsewhere(node).unwrap_or_default();
         if elsewhere.is_empty() || move_each(&elsewhere, node).is_err() {
             break;
@@ -46,10 +46,10 @@ pub fn move_to(node: NodeId) -> io::Result<()> {
     Ok(())
 }
 
-/// How many pages of the calling thread's stack are on which node, among those touched so far.
+/// Counts the touched pages of the calling thread's stack per node.
 ///
 /// # Errors
-/// What move_pages(2) says; `ENOSYS` on a kernel without it.
+/// Errors of move_pages(2); `ENOSYS` on a kernel without it.
 pub fn nodes() -> io::Result<BTreeMap<NodeId, usize>> {
     let mut nodes = BTreeMap::new();
     for status in nodes_of(&pages()?)? {
@@ -60,7 +60,7 @@ pub fn nodes() -> io::Result<BTreeMap<NodeId, usize>> {
     Ok(nodes)
 }
 
-/// The touched pages of the calling thread's stack that are not on `node`.
+/// Returns the touched pages of the calling thread's stack that are not on `node`.
 fn pages_elsewhere(node: NodeId) -> io::Result<Vec<*mut libc::c_void>> {
     let pages = pages()?;
     let at = nodes_of(&pages)?;
@@ -73,28 +73,28 @@ fn pages_elsewhere(node: NodeId) -> io::Result<Vec<*mut libc::c_void>> {
         .collect())
 }
 
-/// All pages of the calling thread's stack.
+/// Returns all pages of the calling thread's stack.
 fn pages() -> io::Result<Vec<*mut libc::c_void>> {
     let (start, bytes) = range()?;
     let page = |number| start.wrapping_add(number * PAGE_BYTES).cast();
     Ok((0..bytes / PAGE_BYTES).map(page).collect())
 }
 
-/// The first byte of the calling thread's stack, at a whole page, and its bytes.
+/// Returns the first whole page of the calling thread's stack, and the size in bytes.
 fn range() -> io::Result<(*mut u8, usize)> {
     let check = |code: libc::c_int| match code {
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(code)),
     };
     let mut attributes = std::mem::MaybeUninit::uninit();
-    // SAFETY: it initialises the attributes of the calling thread, or fails.
+    // SAFETY: the call initialises the attributes from the calling thread, or fails.
     check(unsafe { libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) })?;
     // SAFETY: initialised by the call above, which succeeded.
     let mut attributes: libc::pthread_attr_t = unsafe { attributes.assume_init() };
     let (mut start, mut bytes) = (std::ptr::null_mut(), 0);
     // SAFETY: the attributes are initialised, and both results have room.
     let got = unsafe { libc::pthread_attr_getstack(&raw const attributes, &mut start, &mut bytes) };
-    // SAFETY: initialised above, and not used any more.
+    // SAFETY: initialised above, and not used afterwards.
     unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
     check(got)?;
     let start: *mut u8 = start.cast();

@@ -1,12 +1,12 @@
-//! What a run cost: processor time, context switches, resident memory.
+//! Resource usage of a run: processor time, context switches, resident memory.
 //!
 //! Processor time and switches come from `getrusage`, for the process or for the calling thread.
-//! Resident memory comes from `/proc/self/status`, because packet memory is shared or huge and the
-//! usual one figure (`VmRSS`) leaves huge pages out. Shared memory counts in every process that
-//! has touched it, so figures of several processes do not add up.
+//! Resident memory comes from `/proc/self/status`, because packet memory is shared or huge, and the
+//! usual figure (`VmRSS`) omits huge pages. Shared memory counts in every process that has touched
+//! it, so figures of several processes do not add up.
 //!
-//! The kernel receives packets in softirqs, and counts those by core, not by process. So we can
-//! only report what the whole machine spent in them.
+//! The kernel receives packets in softirqs, and accounts those by core, not by process. So we can
+//! only report the softirq time of the whole machine.
 //!
 //! Source: getrusage(2), proc_pid_status(5), proc_stat(5).
 
@@ -19,14 +19,14 @@ pub struct CpuUsage {
     pub user_ns: u64,
     /// Time in the kernel on its behalf, in ns. Softirqs are not in it.
     pub system_ns: u64,
-    /// Switches because it waited for something.
+    /// Switches because the thread waited for something.
     pub voluntary_switches: u64,
     /// Switches because another thread wanted the core.
     pub involuntary_switches: u64,
 }
 
 impl CpuUsage {
-    /// What was used since `earlier`.
+    /// Returns the usage since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             user_ns: self.user_ns.saturating_sub(earlier.user_ns),
@@ -39,7 +39,7 @@ impl CpuUsage {
     }
 }
 
-/// Memory that is in RAM on behalf of this process, in bytes.
+/// Memory of this process that is in RAM, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResidentMemory {
     /// Heap and stacks.
@@ -51,8 +51,8 @@ pub struct ResidentMemory {
 }
 
 impl ResidentMemory {
-    /// The sum of the three. Program text and other file pages, which the kernel can drop at any
-    /// time, are not in it.
+    /// Returns the sum of the three. Program text and other file pages, which the kernel can drop
+    /// at any time, are not included.
     pub fn total_bytes(&self) -> u64 {
         self.anonymous_bytes + self.shared_bytes + self.huge_page_bytes
     }
@@ -70,26 +70,26 @@ pub enum UsageError {
     Malformed(&'static str),
 }
 
-/// What this process has used, all threads together.
+/// Returns the usage of this process, all threads together.
 pub fn process() -> CpuUsage {
     read(libc::RUSAGE_SELF)
 }
 
-/// What the calling thread has used.
+/// Returns the usage of the calling thread.
 pub fn thread() -> CpuUsage {
     read(libc::RUSAGE_THREAD)
 }
 
-/// What the programs that this process started and waited for have used, and theirs.
+/// Returns the usage of the child programs that this process waited for, and of their children.
 pub fn children() -> CpuUsage {
     read(libc::RUSAGE_CHILDREN)
 }
 
-/// What all threads of a process have had of processors so far, in ns, by the scheduler's account.
-/// Cost: it reads a file for each thread.
+/// Returns the processor time of all threads of a process so far, in ns, as the scheduler accounts
+/// it. Cost: it reads a file for each thread.
 ///
 /// # Errors
-/// What `/proc` says where there is no such process; `Unsupported`: the kernel keeps no such
+/// Errors of `/proc` if there is no such process; `Unsupported` if the kernel does not keep this
 /// account (`CONFIG_SCHED_INFO`).
 pub fn processor_ns(process: u32) -> io::Result<u64> {
     let threads = fs::read_dir(format!("/proc/{process}/task"))?;
@@ -105,25 +105,26 @@ pub fn processor_ns(process: u32) -> io::Result<u64> {
     }
 }
 
-/// The memory that this process has in RAM. Cost: tens of microseconds; it reads a file.
+/// Returns the resident memory of this process. Cost: tens of microseconds; it reads a file.
 ///
 /// # Errors
-/// [`UsageError`], where `/proc` is not mounted.
+/// [`UsageError`] if `/proc` is not mounted.
 pub fn resident() -> Result<ResidentMemory, UsageError> {
     let status = std::fs::read_to_string("/proc/self/status").map_err(UsageError::Unreadable)?;
     parse_resident(&status)
 }
 
-/// What all cores of the machine have spent in softirqs since its start, in ns, for whomever.
-/// `None` where the kernel does not tell. It counts in ticks of 10 ms and, unless built to account
-/// for interrupts, by what runs when a tick comes. Cost: tens of microseconds; it reads a file.
+/// Returns the time that all cores of the machine have spent in softirqs since boot, in ns. `None`
+/// if the kernel does not report it. It counts in ticks of 10 ms and, unless built to account for
+/// interrupts, charges each tick to whatever runs then. Cost: tens of microseconds; it reads a
+/// file.
 pub fn machine_softirq_ns() -> Option<u64> {
     parse_softirq(&std::fs::read_to_string("/proc/stat").ok()?)
 }
 
 /// The columns of the first line are user, nice, system, idle, iowait, irq, softirq.
 fn parse_softirq(stat: &str) -> Option<u64> {
-    /// Of the unit of /proc/stat. Source: `USER_HZ`, 100 on every architecture but Alpha and IA-64.
+    /// The unit of /proc/stat. Source: `USER_HZ`, 100 on every architecture but Alpha and IA-64.
     const TICK_NS: u64 = 10_000_000;
     let mut columns = stat.lines().next()?.split_whitespace();
     (columns.next()? == "cpu").then_some(())?;
@@ -150,10 +151,11 @@ fn parse_resident(status: &str) -> Result<ResidentMemory, UsageError> {
 
 fn read(who: libc::c_int) -> CpuUsage {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is to memory of the right size and alignment, which the call fills in.
+    // SAFETY: the pointer refers to memory of the right size and alignment, which the call fills
+    // in.
     let result = unsafe { libc::getrusage(who, usage.as_mut_ptr()) };
     assert_eq!(result, 0, "getrusage takes these arguments since Linux 2.6.26");
-    // SAFETY: rusage is integers only, zeroed above, so it is initialised in any case.
+    // SAFETY: rusage has only integers, zeroed above, so it is initialised in any case.
     let usage = unsafe { usage.assume_init() };
     let nanoseconds = |time: libc::timeval| {
         let microseconds = (time.tv_sec as u64).saturating_mul(1_000_000) + time.tv_usec as u64;

@@ -6,21 +6,21 @@ use std::ffi::CString;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Room for one entry of the user data base; longer ones, by groups of very many members, are not
-/// found.
+/// Room for one entry of the user database. A longer one, such as a group with very many members,
+/// is not found.
 const ENTRY_BYTES: usize = 1 << 18;
 
-/// The effective user of this process.
+/// Returns the effective user of this process.
 pub fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The effective group of this process.
+/// Returns the effective group of this process.
 pub fn effective_group() -> u32 {
     rustix::process::getegid().as_raw()
 }
 
-/// The number of a user, given by name or by number.
+/// Returns the uid of a user, given by name or by number.
 pub fn user_number(name: &str) -> Option<u32> {
     if let Ok(number) = name.parse() {
         return Some(number);
@@ -28,32 +28,32 @@ pub fn user_number(name: &str) -> Option<u32> {
     account(name).map(|account| account.user)
 }
 
-/// What a user gets at login.
+/// The user and groups that a login gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// The name.
     pub name: String,
-    /// The user's number.
+    /// The uid.
     pub user: u32,
-    /// Their own group.
+    /// The primary group.
     pub group: u32,
-    /// All their groups, at most [`GROUPS_MAX`].
+    /// All groups, at most [`GROUPS_MAX`].
     pub groups: Vec<u32>,
 }
 
-/// Groups that an account has here at most; more are not found.
+/// The maximum number of groups of an account; an account with more gets none.
 pub const GROUPS_MAX: usize = 1 << 10;
 
-/// The account of this name.
+/// Returns the account of this name.
 pub fn account(name: &str) -> Option<Account> {
     let c_name = CString::new(name).ok()?;
     let mut room = vec![0; ENTRY_BYTES];
     let mut entry = MaybeUninit::<libc::passwd>::uninit();
     let mut found = ptr::null_mut();
     let (at, bytes) = (room.as_mut_ptr(), room.len());
-    // SAFETY: the name ends with a 0; entry, room and found are live, and of the sizes told.
+    // SAFETY: the name ends with a 0; entry, buffer and result are live, and have the given sizes.
     unsafe { libc::getpwnam_r(c_name.as_ptr(), entry.as_mut_ptr(), at, bytes, &mut found) };
-    // SAFETY: where it found somebody, it filled `entry` and made `found` point there.
+    // SAFETY: if the user was found, the call filled `entry` and made `found` point there.
     let (user, group) = unsafe { found.as_ref() }.map(|entry| (entry.pw_uid, entry.pw_gid))?;
     let mut groups = vec![0; GROUPS_MAX];
     let mut count = GROUPS_MAX as libc::c_int;
@@ -64,7 +64,7 @@ pub fn account(name: &str) -> Option<Account> {
     Some(Account { name: name.to_owned(), user, group, groups })
 }
 
-/// The number of a group, given by name or by number.
+/// Returns the gid of a group, given by name or by number.
 pub fn group_number(name: &str) -> Option<u32> {
     if let Ok(number) = name.parse() {
         return Some(number);
@@ -74,9 +74,9 @@ pub fn group_number(name: &str) -> Option<u32> {
     let mut entry = MaybeUninit::<libc::group>::uninit();
     let mut found = ptr::null_mut();
     let (at, bytes) = (room.as_mut_ptr(), room.len());
-    // SAFETY: the name ends with a 0; entry, room and found are live, and of the sizes told.
+    // SAFETY: the name ends with a 0; entry, buffer and result are live, and have the given sizes.
     unsafe { libc::getgrnam_r(name.as_ptr(), entry.as_mut_ptr(), at, bytes, &mut found) };
-    // SAFETY: where it found one, it filled `entry` and made `found` point there.
+    // SAFETY: if the group was found, the call filled `entry` and made `found` point there.
     unsafe { found.as_ref() }.map(|entry| entry.gr_gid)
 }
 

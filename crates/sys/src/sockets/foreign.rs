@@ -1,15 +1,15 @@
-//! Sockets of this process that a library has opened, and what the kernel lost at them.
+//! Sockets that a library opened in this process, and the packets that the kernel lost at them.
 //!
 //! ```text
-//!   OpenSockets::now()          by the numbers of their inodes
+//!   OpenSockets::now()          by their inode numbers
 //!   the library opens some
-//!   before.opened_since(interface)  ──► Foreign: asked now and then, never closed by us
+//!   before.opened_since(interface)  ──► Foreign: queried now and then, never closed by us
 //! ```
 //!
-//! Not all drivers that use packet sockets or XDP sockets report what the kernel had no room for.
-//! The kernel reports it to any holder of the descriptor. The library may close its sockets at any
-//! time, and the next file gets the number. So we ask a descriptor only while it is still the same
-//! socket.
+//! Some drivers that use packet sockets or XDP sockets do not report packets lost at a full ring.
+//! The kernel reports them to any holder of the descriptor. The library may close its sockets at
+//! any time, and the next file gets the descriptor's number. So we query a descriptor only while it
+//! is still the same socket.
 //!
 //! Source: packet(7), `PACKET_STATISTICS`; `XDP_STATISTICS` of include/uapi/linux/if_xdp.h.
 
@@ -22,17 +22,17 @@ use libc::{c_int, socklen_t};
 
 use crate::option::{SocketOption, check, read_option};
 
-/// The sockets that a process has, by the numbers of their inodes.
+/// The open sockets of a process, by their inode numbers.
 #[derive(Clone, Debug, Default)]
 pub struct OpenSockets(BTreeSet<u64>);
 
-/// A socket that is a library's.
+/// A socket that belongs to a library.
 #[derive(Debug)]
 pub struct Foreign {
     descriptor: RawFd,
     inode: u64,
     kind: Kind,
-    /// Packets, as far as they are known.
+    /// Packets lost so far, as far as known.
     lost: u64,
 }
 
@@ -43,13 +43,13 @@ enum Kind {
 }
 
 impl OpenSockets {
-    /// Those of this moment; none where there is no `/proc`.
+    /// Returns the sockets open now; empty without `/proc`.
     pub fn now() -> Self {
         Self(sockets().map(|(_, inode)| inode).collect())
     }
 
-    /// The XDP sockets that are here now and were not then, and the packet sockets of an interface.
-    /// What they have lost already counts, too.
+    /// Returns new XDP sockets, and new packet sockets of `interface`. Packets they have lost
+    /// already count, too.
     pub fn opened_since(&self, interface: u32) -> Vec<Foreign> {
         let new = sockets().filter(|(_, inode)| !self.0.contains(inode));
         let ours = new.filter_map(|(descriptor, inode)| {
@@ -62,8 +62,8 @@ impl OpenSockets {
 }
 
 impl Foreign {
-    /// Packets that the kernel had no room for in the socket's ring. Once the
-    /// socket is closed the number stays. Cost: two system calls.
+    /// Returns the packets that did not fit into the socket's ring. After the socket is closed the
+    /// number stays. Cost: two system calls.
     pub fn lost(&mut self) -> u64 {
         self.learn();
         self.lost
@@ -74,7 +74,8 @@ impl Foreign {
             return false;
         }
         match self.kind {
-            // The kernel forgets what it has told: a driver that asks, too, has the other part.
+            // Reading resets the kernel's counter: if the driver reads it too, it has the other
+            // part.
             Kind::Packet => {
                 // SAFETY: a struct of integers may be all zeros.
                 let mut counts: libc::tpacket_stats = unsafe { zeroed() };
@@ -98,7 +99,7 @@ impl Foreign {
     }
 }
 
-/// What `/proc` names as sockets: descriptors, and the numbers of their inodes.
+/// Returns the sockets listed in `/proc`: descriptors and inode numbers.
 fn sockets() -> impl Iterator<Item = (RawFd, u64)> {
     let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     entries.filter_map(|entry| {
@@ -111,7 +112,7 @@ fn sockets() -> impl Iterator<Item = (RawFd, u64)> {
 fn inode_of(descriptor: RawFd) -> Option<u64> {
     // SAFETY: a struct of integers may be all zeros.
     let mut found: libc::stat = unsafe { zeroed() };
-    // SAFETY: `found` has room for what the call fills in; any number is a valid question.
+    // SAFETY: `found` has room for what the call fills in; any descriptor number is allowed.
     check(unsafe { libc::fstat(descriptor, &raw mut found) }).ok()?;
     Some(found.st_ino)
 }
@@ -128,13 +129,13 @@ fn kind_of(descriptor: RawFd, interface: u32) -> Option<Kind> {
     }
 }
 
-/// The interface of a packet socket.
+/// Returns the interface of a packet socket.
 fn bound_to(descriptor: RawFd) -> Option<u32> {
     // SAFETY: a struct of integers may be all zeros.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     let mut bytes = size_of_val(&address) as socklen_t;
     let place = (&raw mut address).cast();
-    // SAFETY: `place` has room for `bytes` bytes, which the call fills in, or fewer.
+    // SAFETY: `place` has room for `bytes` bytes; the call fills in at most that many.
     check(unsafe { libc::getsockname(descriptor, place, &raw mut bytes) }).ok()?;
     u32::try_from(address.sll_ifindex).ok()
 }
@@ -153,7 +154,7 @@ mod tests {
         let inode = inode_of(descriptor).unwrap();
         assert!(!before.0.contains(&inode) && OpenSockets::now().0.contains(&inode));
         assert_eq!(kind_of(descriptor, 1), None);
-        // Its number leads to something else now, or to nothing.
+        // The number now refers to another file, or to none.
         let mut foreign = Foreign { descriptor, inode: inode + 1, kind: Kind::Packet, lost: 7 };
         assert_eq!((foreign.learn(), foreign.lost()), (false, 7));
     }

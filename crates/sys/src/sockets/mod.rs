@@ -1,4 +1,4 @@
-//! Sockets: options, descriptors that travel, and what the kernel lost at them.
+//! Sockets: options, descriptors sent over them, and packets that the kernel lost at them.
 
 pub mod foreign;
 pub mod option;

@@ -1,4 +1,4 @@
-//! What packet sockets and XDP sockets do alike.
+//! Code shared by packet sockets and XDP sockets.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -7,38 +7,38 @@ use libc::c_int;
 
 use crate::option::{SocketOption, check, read_option};
 
-/// A raw socket of an address family that waits for nothing, and that no other program inherits.
+/// Opens a raw socket of an address family, non-blocking and close-on-exec.
 ///
 /// # Errors
-/// What the kernel says.
+/// Errors from the kernel.
 pub fn raw_socket(family: c_int) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: the call takes no pointer.
     let fd = check(unsafe { libc::socket(family, kind, 0) })?;
-    // SAFETY: the descriptor is new, and nobody else knows it.
+    // SAFETY: the descriptor is new, and nothing else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The error that the kernel left at the socket, if any; reading it takes it away.
+/// Returns and clears the socket's pending error, if any.
 ///
 /// # Errors
-/// What the kernel says of the question.
+/// Errors from the kernel about the query itself.
 pub fn take_error(socket: impl AsFd) -> io::Result<Option<io::Error>> {
     let mut error: c_int = 0;
     let option = SocketOption { level: libc::SOL_SOCKET, name: libc::SO_ERROR };
-    // SAFETY: an integer.
+    // SAFETY: the option is an integer.
     unsafe { read_option(socket.as_fd().as_raw_fd(), option, &mut error) }?;
     Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
 }
 
-/// Has the kernel look at the socket's tx ring, without waiting for what is in it to be sent. With
-/// busy polling an XDP socket's driver runs its loop, too.
+/// Asks the kernel to process the socket's tx ring, without waiting for its packets to be sent.
+/// With busy polling an XDP socket's driver runs its loop, too.
 ///
 /// # Errors
-/// What the kernel says, which depends on what is in the ring.
+/// Errors from the kernel, which depend on the packets in the ring.
 pub fn kick_send(socket: impl AsFd) -> io::Result<()> {
     let (fd, nothing) = (socket.as_fd().as_raw_fd(), std::ptr::null());
-    // SAFETY: no bytes are passed, and no address.
+    // SAFETY: the call passes no bytes and no address.
     let sent = unsafe { libc::sendto(fd, nothing, 0, libc::MSG_DONTWAIT, nothing.cast(), 0) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,7 +1,7 @@
-//! Descriptors that go with the bytes of a local socket.
+//! Sends and receives descriptors with the bytes of a local socket.
 //!
-//! All that are received are close-on-exec. Those for which there is no space are closed by the
-//! kernel.
+//! Received descriptors are close-on-exec. The kernel closes those that do not fit into the given
+//! space.
 //!
 //! Source: unix(7), `SCM_RIGHTS`.
 
@@ -16,20 +16,20 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
-/// What has come in.
+/// A received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// How much of the room it takes; 0 also where the other end has closed.
+    /// Bytes of the buffer that it takes; 0 also after the other end has closed.
     pub bytes: usize,
-    /// Whether there was too little room for a message or its descriptors.
+    /// Whether the message or its descriptors were truncated.
     pub is_cut: bool,
 }
 
-/// Sends bytes and descriptors. `space` is for the descriptors: `rustix::cmsg_space!`. Returns how
-/// many bytes were sent, which are all where the socket keeps messages apart.
+/// Sends bytes and descriptors. `space` is for the descriptors: `rustix::cmsg_space!`. Returns the
+/// number of bytes sent, which is all of them if the socket keeps messages apart.
 ///
 /// # Errors
-/// `InvalidInput`: there is too little space. Or what the kernel says.
+/// `InvalidInput` if `space` is too small, or an error from the kernel.
 pub fn send(
     socket: impl AsFd,
     bytes: &[u8],
@@ -45,11 +45,11 @@ pub fn send(
     Ok(retry_on_intr(|| rustix::net::sendmsg(&socket, &parts, &mut control, flags))?)
 }
 
-/// Receives into `room`, and adds the descriptors that come with it; `space` is for them, as in
+/// Receives into `room`, and appends received descriptors to `into`; `space` is for them, as in
 /// [`send`].
 ///
 /// # Errors
-/// `WouldBlock`: nothing is there. Or what the kernel says.
+/// `WouldBlock` if there is no message, or another error from the kernel.
 pub fn receive(
     socket: impl AsFd,
     room: &mut [u8],
@@ -59,7 +59,7 @@ pub fn receive(
     let mut control = RecvAncillaryBuffer::new(space);
     let mut parts = [IoSliceMut::new(room)];
     let flags = RecvFlags::CMSG_CLOEXEC;
-    // Sockets with a timeout are interrupted by SIGCONT, too. Source: signal(7).
+    // SIGCONT also interrupts sockets with a timeout. Source: signal(7).
     let message = retry_on_intr(|| rustix::net::recvmsg(&socket, &mut parts, &mut control, flags))?;
     for part in control.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = part {
@@ -70,19 +70,19 @@ pub fn receive(
     Ok(Received { bytes: message.bytes, is_cut })
 }
 
-/// Sends one byte, and a descriptor with it if there is one.
+/// Sends one byte, with a descriptor if given.
 ///
 /// # Errors
-/// What the kernel says.
+/// Errors from the kernel.
 pub fn send_one(socket: impl AsFd, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     send(socket, b"\n", descriptor.as_slice(), &mut space).map(drop)
 }
 
-/// Receives what [`send_one`] has sent. `None`: no descriptor came, or the other end has closed.
+/// Receives from [`send_one`]. `None` if no descriptor came, or the other end has closed.
 ///
 /// # Errors
-/// `InvalidData`: there were more descriptors than one. Or what the kernel says.
+/// `InvalidData` for more than one descriptor, or an error from the kernel.
 pub fn receive_one(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut descriptors = Vec::new();

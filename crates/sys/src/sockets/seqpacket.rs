@@ -1,12 +1,12 @@
-//! Local sockets that keep messages apart and pass descriptors, and who is at the other end.
+//! Local sockets that keep messages apart and pass descriptors, and the credentials of the peer.
 //!
 //! ```text
 //!   bind(path) -> listen -> accept ----+       one send is one receive; a message that is longer
-//!   connect(path) ---------------------+---->  than the room is cut, and flagged
+//!   connect(path) ---------------------+---->  than the buffer is truncated, and flagged
 //! ```
 //!
-//! All descriptors are close-on-exec, received ones too. Those that a message brings and the
-//! receiver has no room for are closed by the kernel.
+//! All descriptors are close-on-exec, received ones too. The kernel closes received descriptors
+//! that the receiver has no room for.
 //!
 //! Source: unix(7), `SOCK_SEQPACKET`, `SCM_RIGHTS`, `SO_PEERCRED`; `SO_PEERPIDFD` is Linux 6.5.
 
@@ -23,26 +23,26 @@ use rustix::io::retry_on_intr;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// The longest path that a socket can have, in bytes. Source: `struct sockaddr_un`, less the 0.
+/// The longest path of a socket, in bytes. Source: `struct sockaddr_un`, less the 0.
 pub const PATH_BYTES_MAX: usize = 107;
-/// The most descriptors that one message carries here.
+/// The maximum number of descriptors in one message.
 pub const DESCRIPTORS_MAX: usize = 4;
 
 /// Source: include/uapi/asm-generic/socket.h, Linux 6.5.
 const SO_PEERPIDFD: libc::c_int = 77;
-/// The most groups that a process can be in. Source: include/uapi/linux/limits.h.
+/// The maximum number of groups of a process. Source: include/uapi/linux/limits.h.
 const NGROUPS_MAX: usize = 65_536;
 
-/// One end of a connection, or a socket that waits for some.
+/// One end of a connection, or a listening socket.
 #[derive(Debug)]
 pub struct SeqPacket {
     socket: OwnedFd,
 }
 
-/// Who made the connection, by the kernel's word, at the time it was made.
+/// The peer's credentials at connection time, as reported by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// Its process; 0 if that is not of our process namespace.
+    /// Its pid; 0 if it is not in our pid namespace.
     pub pid: u32,
     /// Its effective user.
     pub uid: u32,
@@ -51,7 +51,7 @@ pub struct Credentials {
 }
 
 impl SeqPacket {
-    /// A socket bound to `path`, which must not exist. Connections fail before
+    /// Makes a socket bound to `path`, which must not exist. Connections fail before
     /// [`listen`](Self::listen).
     pub fn bind(path: &Path) -> io::Result<Self> {
         let socket = Self::new(SocketFlags::NONBLOCK)?;
@@ -59,13 +59,13 @@ impl SeqPacket {
         Ok(socket)
     }
 
-    /// Lets others connect; `backlog` of them may wait to be accepted.
+    /// Accepts connections from now on; `backlog` of them may wait.
     pub fn listen(&self, backlog: i32) -> io::Result<()> {
         Ok(rustix::net::listen(&self.socket, backlog)?)
     }
 
-    /// Connects to `path`. This, each send and each receive take at most `timeout`, and fail with
-    /// `WouldBlock` then.
+    /// Connects to `path`. This, each send and each receive take at most `timeout`, and then fail
+    /// with `WouldBlock`.
     pub fn connect(path: &Path, timeout: Duration) -> io::Result<Self> {
         let socket = Self::new(SocketFlags::empty())?;
         set_socket_timeout(&socket.socket, Timeout::Send, Some(timeout))?;
@@ -82,7 +82,7 @@ impl SeqPacket {
         Ok(Self { socket })
     }
 
-    /// Takes a waiting connection. Neither the connection nor this call blocks: `WouldBlock` if
+    /// Accepts a waiting connection. Neither the connection nor this call blocks: `WouldBlock` if
     /// none waits.
     pub fn accept(&self) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -90,7 +90,7 @@ impl SeqPacket {
         Ok(Self { socket })
     }
 
-    /// Sends one message with up to [`DESCRIPTORS_MAX`] descriptors, whole or not at all.
+    /// Sends one message with up to [`DESCRIPTORS_MAX`] descriptors, completely or not at all.
     pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         assert!(descriptors.len() <= DESCRIPTORS_MAX, "{} descriptors", descriptors.len());
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
@@ -98,8 +98,8 @@ impl SeqPacket {
         Ok(())
     }
 
-    /// Receives one message into `room`. Descriptors that it brings go to `descriptors`, or are
-    /// closed where there is `None`.
+    /// Receives one message into `room`. Its descriptors are appended to `descriptors`, or closed
+    /// if that is `None`.
     pub fn receive(
         &self,
         room: &mut [u8],
@@ -112,22 +112,22 @@ impl SeqPacket {
         }
     }
 
-    /// Who is at the other end.
+    /// Returns the credentials of the peer.
     pub fn peer(&self) -> io::Result<Credentials> {
         peer_of(self)
     }
 
-    /// The groups that the process at the other end is in besides its own.
+    /// Returns the supplementary groups of the peer's process.
     pub fn peer_groups(&self) -> io::Result<Vec<u32>> {
         let mut groups = vec![0u32; 64];
         loop {
             let mut bytes = (groups.len() * size_of::<u32>()) as libc::socklen_t;
             let at = groups.as_mut_ptr().cast();
-            // SAFETY: `at` and `bytes` tell of live memory that any bytes may fill.
+            // SAFETY: `at` and `bytes` describe live memory that any bytes may fill.
             let outcome = check(unsafe { self.option(libc::SO_PEERGROUPS, at, &mut bytes) });
             let found = bytes as usize / size_of::<u32>();
             match outcome {
-                // The kernel has said how many there are.
+                // The kernel returned the number of groups.
                 Err(error) if error.raw_os_error() == Some(libc::ERANGE) => {
                     groups.resize(found.clamp(groups.len() + 1, NGROUPS_MAX + 1), 0);
                     if groups.len() > NGROUPS_MAX {
@@ -143,15 +143,16 @@ impl SeqPacket {
         }
     }
 
-    /// The process at the other end, as a descriptor that gets readable when it ends. It is that
-    /// process for certain on Linux 6.5 and later, and before that if it has not ended by now.
+    /// Opens the peer's process as a descriptor that gets readable when the process ends. Since
+    /// Linux 6.5 it is certainly that process. Before 6.5 it is certain only if the process has not
+    /// ended yet.
     pub fn peer_process(&self) -> io::Result<OwnedFd> {
         let mut process: libc::c_int = -1;
         let mut bytes = size_of::<libc::c_int>() as libc::socklen_t;
         let at = (&raw mut process).cast();
-        // SAFETY: `at` and `bytes` tell of a live number.
+        // SAFETY: `at` and `bytes` describe a live integer.
         match check(unsafe { self.option(SO_PEERPIDFD, at, &mut bytes) }) {
-            // SAFETY: the kernel has just opened it for us, and nobody else knows of it.
+            // SAFETY: the kernel has just opened it for us, and nothing else knows it.
             Ok(_) => Ok(unsafe { OwnedFd::from_raw_fd(process) }),
             Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => {
                 let pid = rustix::process::Pid::from_raw(self.peer()?.pid as i32);
@@ -170,16 +171,16 @@ impl SeqPacket {
         at: *mut libc::c_void,
         bytes: &mut libc::socklen_t,
     ) -> libc::c_int {
-        // SAFETY: as the caller promises; `bytes` is live.
+        // SAFETY: the caller guarantees `at`; `bytes` is live.
         unsafe { libc::getsockopt(self.socket.as_raw_fd(), libc::SOL_SOCKET, name, at, bytes) }
     }
 }
 
-/// Who is at the other end of any local socket.
+/// Returns the credentials of the peer of any local socket.
 pub fn peer_of(socket: impl AsFd) -> io::Result<Credentials> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let option = SocketOption { level: libc::SOL_SOCKET, name: libc::SO_PEERCRED };
-    // SAFETY: a struct of integers.
+    // SAFETY: the option is a struct of integers.
     unsafe { read_option(socket.as_fd().as_raw_fd(), option, &mut peer) }?;
     let pid = u32::try_from(peer.pid).unwrap_or(0);
     Ok(Credentials { pid, uid: peer.uid, gid: peer.gid })

@@ -1,4 +1,4 @@
-//! Times of the day where this machine is, for names of files.
+//! Local time, for file names.
 //!
 //! Source: localtime_r(3), strftime(3), tzset(3).
 
@@ -6,28 +6,30 @@ use std::ffi::CString;
 use std::mem::MaybeUninit;
 
 unsafe extern "C" {
-    /// Reads the time zone from `TZ` or `/etc/localtime`; POSIX lets `localtime_r` do without.
+    /// Reads the time zone from `TZ` or `/etc/localtime`. POSIX does not require this of
+    /// `localtime_r`.
     /// Source: POSIX.1-2017, tzset.
     safe fn tzset();
 }
 
-/// The most bytes of a formatted time.
+/// The maximum length of a formatted time, in bytes.
 const MOST_BYTES: usize = 4096;
 
-/// Replaces each conversion like `%H` in `template` by that part of the local time of `seconds`
-/// since 1970, as strftime(3) does. `None`: the outcome is empty or above 4 KiB, or the template
-/// has a NUL.
+/// Formats the local time of `seconds` since 1970: replaces each conversion like `%H` in
+/// `template`, as strftime(3) does. `None` if the result is empty or above 4 KiB, or if the
+/// template contains a NUL.
 pub fn format_local(seconds: u64, template: &str) -> Option<String> {
     let template = CString::new(template).ok()?;
     let seconds = seconds.try_into().ok()?;
     let mut time = MaybeUninit::<libc::tm>::uninit();
     tzset();
-    // SAFETY: both point to live places of their types; the call fills in the second.
+    // SAFETY: both point to live values of their types; the call fills in the second.
     let filled = unsafe { libc::localtime_r(&raw const seconds, time.as_mut_ptr()) };
-    // SAFETY: where the call returns a pointer, it is to `time`, which it has filled in.
+    // SAFETY: a returned pointer refers to `time`, which the call has filled in.
     let time = unsafe { filled.as_ref() }?;
     let mut text = vec![0_u8; MOST_BYTES];
-    // SAFETY: the template ends with a NUL, `time` is filled in, and the room has that many bytes.
+    // SAFETY: the template ends with a NUL, `time` is filled in, and the buffer has that many
+    // bytes.
     let bytes = unsafe {
         libc::strftime(
             text.as_mut_ptr().cast(),

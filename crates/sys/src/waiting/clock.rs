@@ -1,4 +1,4 @@
-//! What time it is.
+//! Clocks.
 //!
 //! Three clocks, three uses. `monotonic_ns` measures spans and deadlines and never steps.
 //! `realtime_ns` stamps packets and may step when the machine's time is set. `cycles` counts cost
@@ -18,8 +18,8 @@ pub fn realtime_ns() -> u64 {
     read_ns(libc::CLOCK_REALTIME)
 }
 
-/// Offset from realtime to International Atomic Time, in ns: whole seconds, 0 on machines whose
-/// kernel does not know it. It changes with leap seconds.
+/// Returns the offset from realtime to International Atomic Time, in ns. It is whole seconds, and 0
+/// if the kernel does not know it. It changes with leap seconds.
 pub fn tai_offset_ns() -> i64 {
     let (realtime, tai) = (read_ns(libc::CLOCK_REALTIME), read_ns(libc::CLOCK_TAI));
     let difference = tai as i64 - realtime as i64;
@@ -31,9 +31,9 @@ pub fn thread_cpu_ns() -> u64 {
     read_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// The time stamp counter: ticks at a constant rate that is near, but not at, the core's own.
+/// Reads the time stamp counter: ticks at a constant rate that is near, but not at, the core's own.
 ///
-/// Not ordered with the code around it, so it is for stretches of a microsecond and more.
+/// Not ordered with the code around it, so use it for stretches of a microsecond and more.
 /// Cost: about 10 ns. Source: Intel SDM volume 2, RDTSC.
 #[cfg(target_arch = "x86_64")]
 pub fn cycles() -> u64 {
@@ -51,7 +51,7 @@ fn read_ns(clock: libc::clockid_t) -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }
 
-/// A day of the calendar.
+/// A calendar date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Date {
     /// The year.
@@ -62,8 +62,8 @@ pub struct Date {
     pub day: u64,
 }
 
-/// The date of a day counted from 1970-01-01. Years are counted from March, so that the leap day is
-/// the last of its year; 400 years are 146,097 days.
+/// Returns the date of a day counted from 1970-01-01. Years are counted from March, so that the
+/// leap day is the last of its year; 400 years are 146,097 days.
 fn date_of(days: u64) -> Date {
     /// Days from 0000-03-01 to 1970-01-01.
     const EPOCH: u64 = 719_468;
@@ -91,7 +91,7 @@ pub struct Utc {
 }
 
 impl Utc {
-    /// That of a second counted from 1970, as realtime clocks count: without leap seconds.
+    /// Converts a second counted from 1970, as realtime clocks count: without leap seconds.
     pub fn of(seconds: u64) -> Self {
         let (days, second) = (seconds / 86_400, seconds % 86_400);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);

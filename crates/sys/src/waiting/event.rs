@@ -8,37 +8,37 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
-/// How often a write is tried that fails.
+/// How often a failing write is tried.
 const TRIES: u32 = 100;
 
-/// Not raised at first. Once raised it stays so until it is lowered, and its descriptor is
-/// readable.
+/// An event, lowered at first. Once raised it stays raised until it is lowered. Its descriptor is
+/// readable while it is raised.
 #[derive(Debug)]
 pub struct Event {
     counter: OwnedFd,
 }
 
 impl Event {
-    /// A new one. Takes a descriptor.
+    /// Creates an event. Takes a descriptor.
     pub fn new() -> io::Result<Self> {
         let counter = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self { counter })
     }
 
-    /// Raises it. Cost: a system call.
+    /// Raises the event. Cost: a system call.
     pub fn raise(&self) {
         raise_by(|| rustix::io::write(&self.counter, &1u64.to_ne_bytes()));
     }
 
-    /// Lowers it. Cost: a system call.
+    /// Lowers the event. Cost: a system call.
     pub fn lower(&self) {
-        // It fails only where it is not raised.
+        // The read fails only if the event is not raised.
         let _ = rustix::io::read(&self.counter, &mut [0; 8]);
     }
 }
 
-/// Writes until a write succeeds, [`TRIES`] times at most. A thread may wait for this for ever, so
-/// a write that fails is tried again. That includes EAGAIN: a filter of calls may answer with it
+/// Retries a write until it succeeds, [`TRIES`] times at most. A thread may wait for this event
+/// forever, so a failed write is tried again. That includes EAGAIN: a seccomp filter may return it
 /// though the counter is not full. A full counter is readable, and needs no write.
 fn raise_by(mut write: impl FnMut() -> Result<usize, Errno>) {
     for _ in 0..TRIES {

@@ -4,13 +4,13 @@
 //!   reader (any process)                        writer
 //!   seen = load(word)
 //!   nothing new? wait(word, seen, timeout) <--- store(word), wake(word)
-//!     the kernel compares again, under its lock: a change in between is never slept through
+//!     the kernel compares again, under its lock: no change in between is missed
 //! ```
 //!
 //! These are shared futexes: the kernel identifies the word by its page. So the two sides may map
 //! it at different addresses, and the waiting side may map it read-only.
 //!
-//! The caller always looks at the word again: wakes can be spurious, and the other side may be
+//! The caller always checks the word again: wakes can be spurious, and the other side may be
 //! hostile. For the same reason a wait without a timeout is not offered.
 //!
 //! Source: futex(2).
@@ -22,15 +22,15 @@ use std::sync::atomic::AtomicU32;
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
-    /// Something woke this thread, perhaps for no reason.
+    /// Something woke this thread, perhaps spuriously.
     Woken,
     /// The word no longer had the expected value, so the thread did not sleep (`EAGAIN`).
     Changed,
-    /// The time was up.
+    /// The timeout passed.
     TimedOut,
     /// A signal came first (`EINTR`).
     Interrupted,
-    /// The kernel does not let this process wait: a filter of system calls, for instance. The
+    /// The kernel does not let this process wait, for instance because of a seccomp filter. The
     /// caller must sleep by other means, or it spins.
     Refused {
         /// The error number.
@@ -38,10 +38,10 @@ pub enum WaitOutcome {
     },
 }
 
-/// Sleeps while `word` is `expected`, at most `timeout_ns` nanoseconds of the monotonic clock.
+/// Sleeps while `word` is `expected`, for at most `timeout_ns` nanoseconds of the monotonic clock.
 ///
-/// `word` may lie in memory mapped read-only. Ordering: none is promised; what the waker wrote
-/// before its store becomes visible by the caller's own acquiring load of the word.
+/// `word` may be in memory mapped read-only. Ordering: none is promised; the caller's own acquiring
+/// load of the word makes the waker's earlier writes visible.
 ///
 /// Cost: one system call; a sleep and a wake take a few microseconds.
 pub fn wait(word: &AtomicU32, expected: u32, timeout_ns: u64) -> WaitOutcome {
@@ -68,14 +68,14 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout_ns: u64) -> WaitOutcome {
     }
 }
 
-/// Wakes up to `count` threads that wait on `word`, in any process, and says how many it woke.
+/// Wakes up to `count` threads that wait on `word`, in any process. Returns how many it woke.
 ///
 /// Cost: one system call, 0.2 us when no thread waits.
 pub fn wake(word: &AtomicU32, count: u32) -> u32 {
     let count = count.min(i32::MAX as u32);
     let nothing = ptr::null::<libc::timespec>();
     let address = word.as_ptr();
-    // SAFETY: `address` is a live, aligned word; waking does not even read it.
+    // SAFETY: `address` is a live, aligned word; a wake does not even read it.
     let woken =
         unsafe { libc::syscall(libc::SYS_futex, address, libc::FUTEX_WAKE, count, nothing) };
     // The only possible error is a refused call. Then no thread was woken, and timeouts still work.

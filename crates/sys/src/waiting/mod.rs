@@ -1,4 +1,4 @@
-//! Time, and ways to sleep until something happens.
+//! Clocks, and ways to sleep until something happens.
 
 pub mod calendar;
 pub mod clock;

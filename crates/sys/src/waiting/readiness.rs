@@ -1,13 +1,13 @@
-//! Sleeping until a descriptor has something to read.
+//! Sleeps until a descriptor has something to read.
 //!
 //! ```text
 //!   poll the port: nothing --> wait(its descriptor) --> poll the port
-//!     level-triggered: what came in between makes the wait return at once
+//!     level-triggered: data that came in between ends the wait immediately
 //! ```
 //!
-//! The caller polls its ports again in every case. A descriptor in error stays so until its
-//! owner clears the error. The kernel may also call a descriptor readable whose port finds nothing.
-//! A caller that only waits here would spin, so it must also be able to sleep without it.
+//! The caller polls its ports again in every case. A descriptor in error stays so until its owner
+//! clears the error. The kernel may also report a descriptor readable although its port finds
+//! nothing. A caller that only waits here would spin, so it must also be able to sleep without it.
 //!
 //! Source: poll(2), ppoll(2).
 
@@ -26,20 +26,20 @@ pub enum Ready {
     Readable,
     /// At least one descriptor is in error, hung up or closed.
     Failed,
-    /// The time was up.
+    /// The timeout passed.
     TimedOut,
-    /// A signal came first (`EINTR`): woken, by whomever.
+    /// A signal came first (`EINTR`).
     Interrupted,
 }
 
-/// Sleeps until one of `descriptors` is readable or in error, at most `timeout_ns` nanoseconds.
+/// Sleeps until one of `descriptors` is readable or in error, for at most `timeout_ns` nanoseconds.
 /// Without descriptors it only sleeps.
 ///
 /// Cost: one system call and a small allocation; a sleep and a wake take tens of microseconds.
 ///
 /// # Errors
-/// What the kernel says: too many descriptors for the process's limit, or a filter of system
-/// calls. The caller must then sleep by other means, or it spins.
+/// Errors from the kernel: too many descriptors for the process's limit, or a refusal by a seccomp
+/// filter. The caller must then sleep by other means, or it spins.
 pub fn wait(descriptors: &[BorrowedFd<'_>], timeout_ns: u64) -> io::Result<Ready> {
     let mut wanted: Vec<PollFd<'_>> = descriptors
         .iter()
@@ -57,7 +57,7 @@ pub fn wait(descriptors: &[BorrowedFd<'_>], timeout_ns: u64) -> io::Result<Ready
     }
 }
 
-/// What a descriptor should be ready for.
+/// The readiness to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// There is something to read.
@@ -66,7 +66,7 @@ pub enum Wish {
     Write,
 }
 
-/// Sleeps as [`wait`] does, and then says of each descriptor whether it can be read or is in error.
+/// Sleeps like [`wait`], and returns for each descriptor whether it is readable or in error.
 ///
 /// # Errors
 /// As for [`wait`].
@@ -75,7 +75,7 @@ pub fn wait_each(descriptors: &[BorrowedFd<'_>], timeout_ns: u64) -> io::Result<
     wait_each_for(&wanted, timeout_ns)
 }
 
-/// As [`wait_each`], with a wish for each descriptor.
+/// Like [`wait_each`], with a wish for each descriptor.
 ///
 /// # Errors
 /// As for [`wait`].

@@ -1,14 +1,14 @@
-//! When the next frames are due.
+//! Computes when the next frames are due.
 
 use std::time::Duration;
 use std::{hint, thread};
 
 use super::{CALL_FRAMES, now};
 
-/// Calls a second at a given rate, so that frames come evenly. Each costs about 10 us.
+/// Calls per second at a given rate, so that frames are evenly spaced. Each costs about 10 us.
 const CALLS_PER_SECOND: u64 = 4000;
 
-/// What a sleep may take longer than asked for; the rest of a wait is spun.
+/// How much a sleep may overshoot; the rest of a wait spins.
 const SLEEP_SLACK: Duration = Duration::from_micros(100);
 
 pub(super) struct Pace {
@@ -17,7 +17,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Begins now.
+    /// Starts now.
     ///
     /// # Panics
     /// If the rate is 0.
@@ -30,7 +30,7 @@ impl Pace {
         now() - self.start
     }
 
-    /// How many frames to inject by one call, in `[1, CALL_FRAMES]`.
+    /// Returns the number of frames per call, in `[1, CALL_FRAMES]`.
     pub(super) fn frames_at_once(&self) -> u64 {
         let even = |rate_pps: u64| (rate_pps / CALLS_PER_SECOND).clamp(1, CALL_FRAMES);
         self.rate_pps.map_or(CALL_FRAMES, even)
@@ -39,7 +39,7 @@ impl Pace {
     /// Returns when the frame after the first `done` ones is due.
     pub(super) fn wait_for(&self, done: u64) {
         let Some(rate_pps) = self.rate_pps else { return };
-        // No run lasts the 500 years that do not fit.
+        // Overflow would take a run of more than 500 years.
         let due_ns = u128::from(done) * 1_000_000_000 / u128::from(rate_pps);
         let due = self.start + Duration::from_nanos(due_ns as u64);
         if let Some(sleep) = due.saturating_sub(now()).checked_sub(SLEEP_SLACK) {

@@ -18,8 +18,8 @@
 //! # Ok::<(), burstline_xdp::bpf::BpfError>(())
 //! ```
 //!
-//! The kernel's verifier judges the program; this judges only that every label is somewhere and
-//! near enough.
+//! The kernel's verifier checks the program; the assembler checks only that every label is bound
+//! and near enough.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -39,7 +39,7 @@ const CLASS_ALU_64: u8 = 0x07;
 const FROM_REGISTER: u8 = 0x08;
 const NEGATE: u8 = 0x80;
 const BYTE_SWAP: u8 = 0xd0;
-/// Of a byte swap: to the order of the network.
+/// For a byte swap: to network order.
 const TO_BIG_ENDIAN: u8 = 0x08;
 const CALL: u8 = 0x80;
 const EXIT: u8 = 0x90;
@@ -48,40 +48,40 @@ const EXIT: u8 = 0x90;
 const MODE_MEMORY: u8 = 0x60;
 const MODE_ATOMIC: u8 = 0xc0;
 
-/// What the constant of a wide load stands for. Source: RFC 9669, section 5.4.
+/// The kind of the constant of a wide load. Source: RFC 9669, section 5.4.
 const PSEUDO_MAP: Register = Register::R1;
 const PSEUDO_MAP_VALUE: Register = Register::R2;
 
-/// A place in a program, to jump to. It belongs to the assembler that made it.
+/// A jump target in a program. It belongs to the assembler that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label(usize);
 
-/// A program in the making.
+/// A program under construction.
 #[derive(Debug, Default)]
 pub struct Assembler {
     code: Vec<Instruction>,
-    /// Where each label is, in instructions from the start.
+    /// Position of each label, in instructions from the start.
     places: Vec<Option<usize>>,
-    /// Jumps, and where they go.
+    /// Positions of jumps, and their targets.
     jumps: Vec<(usize, Label)>,
 }
 
 impl Assembler {
-    /// An empty program.
+    /// Starts an empty program.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A new label, which is nowhere yet.
+    /// Makes a new label, which is not bound yet.
     pub fn label(&mut self) -> Label {
         self.places.push(None);
         Label(self.places.len() - 1)
     }
 
-    /// Puts a label in front of the next instruction.
+    /// Binds a label to the next instruction.
     ///
     /// # Panics
-    /// If it is somewhere already, or of another assembler.
+    /// If the label is already bound, or belongs to another assembler.
     pub fn bind(&mut self, label: Label) -> &mut Self {
         let place = self.places[label.0].replace(self.code.len());
         assert!(place.is_none(), "{label:?} is at {place:?} already");
@@ -113,8 +113,8 @@ impl Assembler {
         self.push(Instruction::new(CLASS_ALU_32 | NEGATE, to, Register::R0, 0, 0))
     }
 
-    /// Turns the low bytes of `to`, as many as `size` says, from the machine's order into the
-    /// network's or back. The others become 0.
+    /// Swaps the low bytes of `to`, as many as `size` has, between machine order and network order.
+    /// The others become 0.
     ///
     /// # Panics
     /// If `size` is a byte.
@@ -134,18 +134,18 @@ impl Assembler {
         self.load_wide(to, Register::R0, value as u32, (value >> 32) as u32)
     }
 
-    /// `to` = the map, as helpers take it. The map must live until the program is loaded.
+    /// `to` = the map, as helpers expect it. The map must live until the program is loaded.
     pub fn load_map(&mut self, to: Register, map: &Map) -> &mut Self {
         self.load_wide(to, PSEUDO_MAP, map.as_fd().as_raw_fd() as u32, 0)
     }
 
-    /// `to` = the address of the byte at `offset` in the first value of an array map, which is
-    /// no per-CPU one. The map must live until the program is loaded.
+    /// `to` = the address of the byte at `offset` in the first value of an array map (not a per-CPU
+    /// map). The map must live until the program is loaded.
     pub fn load_map_value(&mut self, to: Register, map: &Map, offset: u32) -> &mut Self {
         self.load_wide(to, PSEUDO_MAP_VALUE, map.as_fd().as_raw_fd() as u32, offset)
     }
 
-    /// `to` = what lies at address `from + offset`; the high bits become 0.
+    /// `to` = the value at address `from + offset`; the high bits become 0.
     pub fn load(&mut self, size: Size, to: Register, from: Register, offset: i16) -> &mut Self {
         let code = CLASS_LOAD | MODE_MEMORY | size as u8;
         self.push(Instruction::new(code, to, from, offset, 0))
@@ -169,7 +169,7 @@ impl Assembler {
         })
     }
 
-    /// Adds `value` to what lies at address `to + offset`, in one step for all cores.
+    /// Adds `value` to the value at address `to + offset`, atomically across all cores.
     ///
     /// # Panics
     /// If `size` is neither a word nor a double word.
@@ -185,13 +185,13 @@ impl Assembler {
         self.push(Instruction::new(code, to, value, offset, Alu::Add as i32))
     }
 
-    /// Goes to `label`.
+    /// Jumps to `label`.
     pub fn jump(&mut self, label: Label) -> &mut Self {
         self.jumps.push((self.code.len(), label));
         self.push(Instruction::new(CLASS_JUMP, Register::R0, Register::R0, 0, 0))
     }
 
-    /// Goes to `label` if the comparison of all 64 bits holds.
+    /// Jumps to `label` if the comparison of all 64 bits holds.
     pub fn jump_if(
         &mut self,
         compare: Compare,
@@ -202,7 +202,7 @@ impl Assembler {
         self.branch(CLASS_JUMP | compare as u8, left, right.into(), label)
     }
 
-    /// Goes to `label` if the comparison of the low 32 bits holds.
+    /// Jumps to `label` if the comparison of the low 32 bits holds.
     pub fn jump32_if(
         &mut self,
         compare: Compare,
@@ -218,18 +218,18 @@ impl Assembler {
         self.operate(code, left, right, 0)
     }
 
-    /// Calls a function of the kernel.
+    /// Calls a kernel helper.
     pub fn call(&mut self, helper: Helper) -> &mut Self {
         let (code, none) = (CLASS_JUMP | CALL, Register::R0);
         self.push(Instruction::new(code, none, none, 0, helper as i32))
     }
 
-    /// Ends the program; its answer is in `R0`.
+    /// Ends the program; its result is in `R0`.
     pub fn exit(&mut self) -> &mut Self {
         self.push(Instruction::new(CLASS_JUMP | EXIT, Register::R0, Register::R0, 0, 0))
     }
 
-    /// The program, with all jumps in place.
+    /// Returns the program with all jumps resolved.
     ///
     /// # Errors
     /// - [`BpfError::UndefinedLabel`]: a jump goes to a label that was never bound.
@@ -253,7 +253,7 @@ impl Assembler {
         })
     }
 
-    /// The one instruction that takes two places.
+    /// Pushes the one instruction that takes two slots.
     fn load_wide(&mut self, to: Register, kind: Register, low: u32, high: u32) -> &mut Self {
         let code = CLASS_LOAD_WIDE | Size::Double as u8;
         self.push(Instruction::new(code, to, kind, 0, low as i32));

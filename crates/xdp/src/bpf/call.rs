@@ -1,8 +1,8 @@
-//! The system call, and the parts of its argument that are used here.
+//! The bpf(2) system call, and the parts of its argument that are used here.
 //!
-//! `union bpf_attr` is one struct per command. Each here is the kernel's up to its last member that
-//! we know of; the kernel takes what is behind it as 0. Padding is spelled out, so that no byte of
-//! a request is left to chance. Addresses are numbers of 64 bits on every machine.
+//! `union bpf_attr` is one struct per command. Each struct here is the kernel's up to the last
+//! member we use; the kernel treats the rest as 0. Padding is explicit, so that no byte of a
+//! request is uninitialised. Addresses are 64-bit numbers on every machine.
 //!
 //! Source: union bpf_attr, include/uapi/linux/bpf.h of Linux 6.18.
 
@@ -24,13 +24,13 @@ pub(super) const LINK_DETACH: Command = 34;
 /// A number of enum bpf_cmd.
 pub(super) type Command = libc::c_long;
 
-/// A name as the kernel keeps it, with a 0 at its end. Source: BPF_OBJ_NAME_LEN.
+/// A name in the kernel's format, with a final 0. Source: BPF_OBJ_NAME_LEN.
 pub(super) type Name = [u8; 16];
 
-/// The name as the kernel takes it.
+/// Converts a name to the kernel's format.
 ///
 /// # Panics
-/// If it has more than 15 bytes, or others than letters, digits, `_` and `.`.
+/// If it has more than 15 bytes, or characters other than letters, digits, `_` and `.`.
 pub(super) fn name(text: &str) -> Name {
     let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.';
     assert!(text.len() < size_of::<Name>() && text.bytes().all(is_fine), "BPF name '{text}'");
@@ -125,7 +125,7 @@ pub(super) struct LinkDetach {
     pub(super) link_fd: u32,
 }
 
-// What the kernel's own compiler makes of them.
+// Sizes according to the kernel's compiler.
 const _: () = assert!(size_of::<MapCreate>() == 44);
 const _: () = assert!(size_of::<Element>() == 32);
 const _: () = assert!(size_of::<ProgramLoad>() == 72);
@@ -135,32 +135,32 @@ const _: () = assert!(size_of::<ObjectInfo>() == 16);
 const _: () = assert!(size_of::<LinkCreate>() == 16);
 const _: () = assert!(size_of::<LinkDetach>() == 4);
 
-/// An address as a request has it.
+/// Converts an address to its number in a request.
 pub(super) fn address<T: ?Sized>(place: *const T) -> u64 {
     place.cast::<()>() as u64
 }
 
-/// bpf(2). The request may be changed by the kernel.
+/// Calls bpf(2). The kernel may change the request.
 ///
 /// # Safety
 /// `T` is the struct of this file that belongs to the command, and B1 holds for each address in
 /// `request`.
 pub(super) unsafe fn bpf<T>(command: Command, request: &mut T) -> io::Result<i32> {
     let bytes = size_of::<T>() as libc::c_long;
-    // SAFETY: `request` is live and has `bytes` bytes; the caller promises the rest.
+    // SAFETY: `request` is live and has `bytes` bytes; the caller guarantees the rest.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, (&raw mut *request).cast::<()>(), bytes) };
-    // A result is a descriptor or 0, so that it fits.
+    // The result is a descriptor or 0, so it fits.
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
 }
 
-/// As [`bpf`], for commands that answer with a new descriptor.
+/// Like [`bpf`], for commands that return a new descriptor.
 ///
 /// # Safety
-/// As [`bpf`], and the command does that.
+/// As for [`bpf`], and the command returns a new descriptor.
 pub(super) unsafe fn bpf_open<T>(command: Command, request: &mut T) -> io::Result<OwnedFd> {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller guarantees it.
     let fd = unsafe { bpf(command, request) }?;
-    // SAFETY: the descriptor is new, and nobody else knows it. bpf(2) sets close-on-exec itself.
+    // SAFETY: the descriptor is new, and nothing else knows it. bpf(2) itself sets close-on-exec.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

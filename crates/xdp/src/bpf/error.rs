@@ -1,4 +1,4 @@
-//! Why bpf(2) said no, in one line each, with what would mend it.
+//! Errors of bpf(2), in one line each, with the remedy.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use burstline_sys::machine::program;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BpfError {
-    /// A jump goes to a label that is nowhere.
+    /// A jump goes to a label that was never bound.
     #[error("instruction {at} jumps to label {label}, which was never bound")]
     UndefinedLabel {
         /// The label's number.
@@ -24,7 +24,7 @@ pub enum BpfError {
         /// Instructions to jump over.
         distance: i64,
     },
-    /// A classic program is wrong, or asks for what only a packet socket knows.
+    /// A classic program is invalid, or uses a feature of packet sockets.
     #[error(
         "filter: instruction {at} (code {code:#x}, operand {operand}) means nothing to an XDP \
          program; see it with: tcpdump -d"
@@ -48,17 +48,17 @@ pub enum BpfError {
         /// The path of this program.
         program: String,
     },
-    /// The kernel's verifier does not take a program.
+    /// The kernel's verifier rejects a program.
     #[error("BPF_PROG_LOAD of {name}: {source}; the verifier says:\n{log}")]
     Rejected {
         /// The BPF program's name.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
-        /// The last lines of what the verifier said.
+        /// The last lines of the verifier's log.
         log: String,
     },
-    /// The interface has an XDP program, and takes no other.
+    /// The interface has an XDP program, and accepts no other.
     #[error(
         "{interface}: XDP program {program_id} is attached, and it accepts no other; end the \
          process \
@@ -67,16 +67,16 @@ pub enum BpfError {
     Attached {
         /// The interface.
         interface: String,
-        /// The attached program's number; 0 if it went away meanwhile.
+        /// The attached program's number; 0 if it disappeared meanwhile.
         program_id: u32,
     },
-    /// The interface's driver runs no XDP programs.
+    /// The interface's driver has no native XDP.
     #[error("{interface}: its driver has no native XDP; use mode=generic or mode=auto")]
     NoNativeMode {
         /// The interface.
         interface: String,
     },
-    /// The interface takes no program in this mode because of how it is set up.
+    /// The interface accepts no program in this mode because of its settings.
     #[error(
         "{interface}: BPF_LINK_CREATE: {source}; packets of its MTU may be longer than the program \
          allows: ip link set dev {interface} mtu 1500, or a program with fragments"
@@ -84,13 +84,13 @@ pub enum BpfError {
     Unfit {
         /// The interface.
         interface: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// There is no such interface here.
+    /// There is no such interface in this namespace.
     #[error("no interface with number {interface_index}; see: ip link")]
     NoSuchInterface {
-        /// The number asked for.
+        /// The requested number.
         interface_index: u32,
     },
     /// Any other call that failed.
@@ -98,7 +98,7 @@ pub enum BpfError {
     System {
         /// The call, and what it was for.
         call: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

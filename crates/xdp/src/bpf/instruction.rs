@@ -1,18 +1,18 @@
-//! eBPF instructions: eight bytes each, and the words they are written in.
+//! eBPF instructions: their eight bytes, and names for their operands.
 //!
 //! Source: RFC 9669; Documentation/bpf/standardization/instruction-set.rst.
 
-/// One instruction, or one half of a wide one, as the kernel reads it.
+/// One instruction, or one half of a wide one, in the kernel's format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Instruction {
-    /// What to do.
+    /// The operation.
     pub code: u8,
     /// Destination and source register, four bits each.
     pub registers: u8,
-    /// Bytes from an address, or instructions to jump over.
+    /// Bytes from an address, or instructions to skip.
     pub offset: i16,
-    /// The operand that is not a register.
+    /// The constant operand.
     pub immediate: i32,
 }
 
@@ -27,7 +27,7 @@ impl Instruction {
         immediate: i32,
     ) -> Self {
         let (to, from) = (to as u8, from as u8);
-        // The two are bit fields, so their order is the machine's.
+        // The two are bit fields, so their order depends on the machine.
         let registers =
             if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
         Self { code, registers, offset, immediate }
@@ -36,9 +36,9 @@ impl Instruction {
 
 /// A register of 64 bits.
 ///
-/// A call takes its arguments in `R1` to `R5`, which it destroys, and answers in `R0`, where a
-/// program's answer is, too. `R6` to `R9` survive calls. `R10` is the end of a stack of 512 bytes,
-/// to be read only. A program begins with its context in `R1`.
+/// A call takes its arguments in `R1` to `R5`, clobbers them, and returns in `R0`, which also holds
+/// a program's result. `R6` to `R9` survive calls. `R10` is the end of a stack of 512 bytes, and is
+/// read-only. A program starts with its context in `R1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "the names are those of the standard")]
@@ -56,12 +56,12 @@ pub enum Register {
     R10,
 }
 
-/// What the second operand of an instruction is.
+/// The second operand of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
     /// The value of a register.
     Register(Register),
-    /// A constant; where 64 bits are asked for, its sign is extended.
+    /// A constant, sign-extended for 64-bit operations.
     Immediate(i32),
 }
 
@@ -77,7 +77,7 @@ impl From<i32> for Operand {
     }
 }
 
-/// Arithmetic. Division by 0 gives 0, and the remainder by 0 leaves the dividend.
+/// Arithmetic operations. Division by 0 gives 0, and the remainder by 0 leaves the dividend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "each is what its name says")]
@@ -93,11 +93,11 @@ pub enum Alu {
     Remainder = 0x90,
     ExclusiveOr = 0xa0,
     Move = 0xb0,
-    /// To the right, the sign kept.
+    /// Arithmetic shift right.
     ShiftRightSigned = 0xc0,
 }
 
-/// When a jump is taken, its two operands being unsigned unless it says otherwise.
+/// The condition of a jump. Operands are unsigned unless the name says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "each is what its name says")]
@@ -105,7 +105,7 @@ pub enum Compare {
     Equal = 0x10,
     Above = 0x20,
     AboveOrEqual = 0x30,
-    /// They have a bit in common.
+    /// The operands have a bit in common.
     AnyBit = 0x40,
     NotEqual = 0x50,
     AboveSigned = 0x60,
@@ -116,7 +116,7 @@ pub enum Compare {
     BelowOrEqualSigned = 0xd0,
 }
 
-/// How much a load or store moves.
+/// The size of a load or store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Size {
@@ -130,9 +130,9 @@ pub enum Size {
     Double = 0x18,
 }
 
-/// Functions of the kernel, by their numbers.
+/// Kernel helper functions, by their numbers.
 ///
-/// Source: `___BPF_FUNC_MAPPER`, include/uapi/linux/bpf.h, which says what each takes and gives.
+/// Source: `___BPF_FUNC_MAPPER`, include/uapi/linux/bpf.h, which documents arguments and results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Helper {
@@ -142,19 +142,19 @@ pub enum Helper {
     TimeNs = 5,
     /// `()`: number of the core that this runs on.
     CurrentCore = 8,
-    /// `(context, program array, index)`: goes on in that program, and returns only if there is
+    /// `(context, program array, index)`: continues in that program, and returns only if there is
     /// none.
     TailCall = 12,
     /// `(context, bytes)`: moves the start of the packet.
     AdjustHead = 44,
-    /// `(map, key, flags)`: sends the packet to what the map has there. The low bits of `flags`
-    /// are the answer if it has nothing.
+    /// `(map, key, flags)`: sends the packet to the map's target for this key. The low bits of
+    /// `flags` are the result if there is none.
     RedirectMap = 51,
     /// `(context, bytes)`: makes room in front of the packet, if `bytes` is negative.
     AdjustMeta = 54,
     /// `(context, bytes)`: moves the end of the packet, and clears what is new.
     AdjustTail = 65,
-    /// `()`: nanoseconds of the clock of international atomic time. Kernel 6.1.
+    /// `()`: nanoseconds of International Atomic Time. Kernel 6.1.
     TimeTaiNs = 208,
     /// `(context)`: bytes of the packet, all buffers together. Kernel 5.18.
     PacketLength = 188,

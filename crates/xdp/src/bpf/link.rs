@@ -1,4 +1,4 @@
-//! Links: a program on an interface for as long as a process holds it there.
+//! Links: an attachment of a program to an interface that lives as long as a process holds it.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -10,21 +10,22 @@ use super::program::ATTACH_XDP;
 use super::{BpfError, Program, netlink};
 use burstline_sys::namespace::interface_name;
 
-/// A program on an interface. Dropping it takes the program off; so does the end of the process.
+/// A program attached to an interface. It is detached on drop, and when the process ends.
 #[derive(Debug)]
 pub struct Link {
     pub(super) fd: OwnedFd,
-    /// The process that put it there. A child by fork(2) has a copy that it only closes.
+    /// The process that attached it. A child by fork(2) has a copy that it only closes.
     pub(super) owner: u32,
 }
 
 impl Link {
-    /// Puts an XDP program on an interface of the calling thread's network namespace.
+    /// Attaches an XDP program to an interface of the calling thread's network namespace.
     ///
     /// # Errors
-    /// - [`BpfError::Attached`]: there is one already.
-    /// - [`BpfError::NoNativeMode`]: the driver cannot do it.
-    /// - [`BpfError::Unfit`]: the driver could, but not as the interface is set up.
+    /// - [`BpfError::Attached`]: a program is already attached.
+    /// - [`BpfError::NoNativeMode`]: the driver does not support it.
+    /// - [`BpfError::Unfit`]: the driver supports it, but not with the interface's current
+    ///   settings.
     /// - [`BpfError::NoSuchInterface`], [`BpfError::NotPermitted`], [`BpfError::System`].
     pub fn attach_xdp(
         program: &Program,
@@ -37,7 +38,7 @@ impl Link {
             attach_type: ATTACH_XDP,
             flags: mode.flags(),
         };
-        // SAFETY: the request has no address in it.
+        // SAFETY: the request contains no address.
         match unsafe { call::bpf_open(call::LINK_CREATE, &mut request) } {
             Ok(fd) => Ok(Self { fd, owner: process::id() }),
             Err(source) => Err(refusal(source, interface_index)),
@@ -52,21 +53,22 @@ impl AsFd for Link {
 }
 
 impl Drop for Link {
-    /// Takes the program off now. To close the descriptor is not enough where a child has a copy,
-    /// as each has between fork(2) and execve(2).
+    /// Detaches the program now. Closing the descriptor is not enough if a child has a copy, as
+    /// every child does between fork(2) and execve(2).
     fn drop(&mut self) {
         if self.owner != process::id() {
             return;
         }
         let mut request = LinkDetach { link_fd: self.fd.as_raw_fd() as u32 };
-        // SAFETY: the request has no address in it.
+        // SAFETY: the request contains no address.
         let detached = unsafe { call::bpf(call::LINK_DETACH, &mut request) };
-        // An old kernel refuses it without rights; then the last descriptor takes it off.
+        // An old kernel refuses it without privileges; then closing the last descriptor detaches.
         let _ = detached;
     }
 }
 
-/// Which XDP program is on an interface of the calling thread's network namespace, if any.
+/// Returns the XDP program attached to an interface of the calling thread's network namespace, if
+/// any.
 ///
 /// # Errors
 /// [`BpfError::NoSuchInterface`], [`BpfError::System`]. Needs no privilege.
@@ -77,10 +79,10 @@ pub fn attached_program(interface_index: u32) -> Result<Option<Attached>, BpfErr
     })
 }
 
-/// Source: dev_xdp_attach, net/core/dev.c; veth_xdp_set, drivers/net/veth.c, and its likes.
+/// Source: dev_xdp_attach, net/core/dev.c; veth_xdp_set, drivers/net/veth.c, and similar drivers.
 fn refusal(source: io::Error, interface_index: u32) -> BpfError {
     let attached = match attached_program(interface_index) {
-        // bpf(2) itself calls this an invalid argument.
+        // bpf(2) itself reports this as an invalid argument.
         Err(error @ BpfError::NoSuchInterface { .. }) => return error,
         other => other.ok().flatten(),
     };

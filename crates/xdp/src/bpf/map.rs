@@ -1,4 +1,4 @@
-//! Maps: what programs keep, and this process reads and writes by calls.
+//! Maps: data that programs keep, and that this process reads and writes by calls.
 
 use std::fs;
 use std::io;
@@ -7,25 +7,25 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use super::BpfError;
 use super::call::{self, Element, MapCreate};
 
-/// Which cores there may ever be, as ranges.
+/// The possible cores, as ranges.
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
 
-/// What kind of map. Source: enum bpf_map_type, include/uapi/linux/bpf.h.
+/// The kind of a map. Source: enum bpf_map_type, include/uapi/linux/bpf.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum MapKind {
-    /// Any key to a value.
+    /// From any key to a value.
     Hash = 1,
-    /// Index to value; all entries are there from the start, as zeros.
+    /// From index to value; all entries exist from the start, zeroed.
     Array = 2,
-    /// Index to program, for [`Helper::TailCall`](super::Helper::TailCall).
-    /// It is emptied when its last descriptor is closed, even while programs name it.
+    /// From index to program, for [`Helper::TailCall`](super::Helper::TailCall). It is emptied when
+    /// its last descriptor is closed, even while programs refer to it.
     Programs = 3,
-    /// As an array, with a value for each core.
+    /// Like an array, with a value for each core.
     PerCpuArray = 6,
-    /// Index to interface, for [`Helper::RedirectMap`](super::Helper::RedirectMap).
+    /// From index to interface, for [`Helper::RedirectMap`](super::Helper::RedirectMap).
     Devices = 14,
-    /// Queue to AF_XDP socket, for [`Helper::RedirectMap`](super::Helper::RedirectMap).
+    /// From queue to AF_XDP socket, for [`Helper::RedirectMap`](super::Helper::RedirectMap).
     Sockets = 17,
 }
 
@@ -36,17 +36,17 @@ pub struct MapOptions<'a> {
     pub name: &'a str,
     /// Its kind.
     pub kind: MapKind,
-    /// Bytes of a key; arrays of any kind want 4.
+    /// Bytes of a key; 4 for all kinds of arrays.
     pub key_bytes: u32,
-    /// Bytes of a value; programs, devices and sockets want 4.
+    /// Bytes of a value; 4 for programs, devices and sockets.
     pub value_bytes: u32,
-    /// The most entries, and for arrays how many there are.
+    /// The maximum number of entries; for arrays the exact number.
     pub entries: u32,
     /// `BPF_F_` flags, as of `BPF_MAP_CREATE`; 0 for none.
     pub flags: u32,
 }
 
-/// A map in the kernel. It goes when this is dropped and no program names it.
+/// A map in the kernel. It is freed when this is dropped and no program refers to it.
 #[derive(Debug)]
 pub struct Map {
     fd: OwnedFd,
@@ -56,7 +56,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// Makes a map.
+    /// Creates a map.
     ///
     /// # Errors
     /// [`BpfError::NotPermitted`], [`BpfError::System`].
@@ -71,7 +71,7 @@ impl Map {
             numa_node: 0,
             map_name: call::name(options.name),
         };
-        // SAFETY: the request has no address in it.
+        // SAFETY: the request contains no address.
         let fd = unsafe { call::bpf_open(call::MAP_CREATE, &mut request) };
         Ok(Self {
             fd: fd.map_err(BpfError::system("BPF_MAP_CREATE"))?,
@@ -81,14 +81,13 @@ impl Map {
         })
     }
 
-    /// Sets the value of a key, whether or not it has one.
+    /// Sets the value of a key, new or existing.
     ///
     /// # Errors
-    /// [`BpfError`] with what the kernel says.
+    /// [`BpfError`] with the kernel's error.
     ///
     /// # Panics
-    /// If key or value do not have the bytes that the map was made with, or the map is a per-CPU
-    /// one.
+    /// If key or value do not have the map's sizes, or the map is a per-CPU map.
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<(), BpfError> {
         assert_ne!(self.kind, MapKind::PerCpuArray, "a value for each core");
         assert_eq!(value.len(), self.value_bytes, "bytes of a value");
@@ -98,10 +97,11 @@ impl Map {
         result.map(drop).map_err(BpfError::system("BPF_MAP_UPDATE_ELEM"))
     }
 
-    /// Puts a descriptor, of a program or socket, or an interface's number into an array of such.
+    /// Stores a descriptor (of a program or socket) or an interface number in an array of that
+    /// kind.
     ///
     /// # Errors
-    /// [`BpfError`] with what the kernel says.
+    /// [`BpfError`] with the kernel's error.
     ///
     /// # Panics
     /// If the map's keys or values do not have 4 bytes.
@@ -109,25 +109,25 @@ impl Map {
         self.update(&index.to_ne_bytes(), &value.to_ne_bytes())
     }
 
-    /// The value of a key; `None` if it has none.
+    /// Returns the value of a key; `None` if it has none.
     ///
     /// # Errors
-    /// [`BpfError`] with what the kernel says.
+    /// [`BpfError`] with the kernel's error.
     ///
     /// # Panics
-    /// If the key does not have the map's size, or the map is a per-CPU one.
+    /// If the key does not have the map's size, or the map is a per-CPU map.
     pub fn lookup(&self, key: &[u8]) -> Result<Option<Vec<u8>>, BpfError> {
         assert_ne!(self.kind, MapKind::PerCpuArray, "a value for each core");
         self.lookup_bytes(key, self.value_bytes)
     }
 
-    /// The values of a key in a per-CPU map, one for each core that there may be.
+    /// Returns the values of a key in a per-CPU map, one for each possible core.
     ///
     /// # Errors
-    /// [`BpfError`] with what the kernel says.
+    /// [`BpfError`] with the kernel's error.
     ///
     /// # Panics
-    /// If the key does not have the map's size, or the map is not a per-CPU one.
+    /// If the key does not have the map's size, or the map is not a per-CPU map.
     pub fn lookup_per_cpu(&self, key: &[u8]) -> Result<Vec<Vec<u8>>, BpfError> {
         assert_eq!(self.kind, MapKind::PerCpuArray, "one value for all cores");
         // Source: bpf_map_value_size, kernel/bpf/syscall.c.
@@ -137,11 +137,11 @@ impl Map {
         Ok(values.chunks_exact(stride).map(|value| value[..self.value_bytes].to_vec()).collect())
     }
 
-    /// Takes a key out; `false` if it is not there.
+    /// Deletes a key; returns `false` if it is not there.
     ///
     /// # Errors
-    /// [`BpfError`] with what the kernel says; arrays refuse it, but for those of programs,
-    /// devices and sockets.
+    /// [`BpfError`] with the kernel's error; arrays refuse it, except those of programs, devices
+    /// and sockets.
     ///
     /// # Panics
     /// If the key does not have the map's size.
@@ -155,8 +155,8 @@ impl Map {
     fn lookup_bytes(&self, key: &[u8], bytes: usize) -> Result<Option<Vec<u8>>, BpfError> {
         let mut value = vec![0; bytes];
         let mut request = self.element(key, call::address(value.as_mut_ptr()));
-        // SAFETY: B1: `element` has checked the key; `value` has the bytes that the kernel writes:
-        // a value's, or a value's rounded up for each core there may be.
+        // SAFETY: B1: `element` has checked the key; `value` has room for what the kernel writes:
+        // one value, or a rounded-up value for each possible core.
         let result = unsafe { call::bpf(call::MAP_LOOKUP_ELEMENT, &mut request) };
         let found = found(result).map_err(BpfError::system("BPF_MAP_LOOKUP_ELEM"))?;
         Ok(found.map(|()| value))
@@ -175,11 +175,11 @@ impl AsFd for Map {
     }
 }
 
-/// How many cores there may ever be, offline ones and sockets to be filled included: the kernel
+/// Returns the number of possible cores, including offline ones and empty CPU sockets: the kernel
 /// numbers them `[0, possible_cpus)`.
 ///
 /// # Errors
-/// [`BpfError::System`], also where the kernel's list is no list.
+/// [`BpfError::System`], also if the kernel's list cannot be parsed.
 pub fn possible_cpus() -> Result<u32, BpfError> {
     let list = fs::read_to_string(POSSIBLE).map_err(BpfError::system(POSSIBLE))?;
     let last = list.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<u32>().ok());
@@ -187,7 +187,7 @@ pub fn possible_cpus() -> Result<u32, BpfError> {
     last.map(|last| last + 1).ok_or_else(none)
 }
 
-/// That there is no such key is no error.
+/// A missing key is not an error.
 fn found(result: io::Result<i32>) -> io::Result<Option<()>> {
     match result {
         Ok(_) => Ok(Some(())),

@@ -1,4 +1,4 @@
-//! An array map whose values this process sees as they change.
+//! An array map whose values this process reads through memory, as they change.
 //!
 //! ```text
 //! entry 0                        entry 1
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Reading takes no system call and no privilege. A value of 64 bytes is a cache line, and the map
-//! begins on a page. So cores that write different entries do not disturb each other.
+//! starts on a page. So cores that write different entries do not disturb each other.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,16 +18,16 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::{BpfError, Map, MapKind, MapOptions};
 
-/// The map can be mapped. Source: BPF_F_MMAPABLE, include/uapi/linux/bpf.h; kernel 5.5.
+/// The map can be mmapped. Source: BPF_F_MMAPABLE, include/uapi/linux/bpf.h; kernel 5.5.
 const MAPPABLE: u32 = 1 << 10;
 
 const WORD_BYTES: usize = size_of::<u64>();
 
-/// An array map of 64-bit words, mapped to be read.
+/// An array map of 64-bit words, mapped for reading.
 ///
 /// # Invariants
 /// `start` is the first of `bytes` bytes, mapped readable from creation to drop. `bytes` is
-/// `entries * words * 8`, and the kernel fills up the last page with zeros.
+/// `entries * words * 8`, and the kernel fills the rest of the last page with zeros.
 #[derive(Debug)]
 pub struct MappedArray {
     map: Map,
@@ -38,15 +38,15 @@ pub struct MappedArray {
 
 // SAFETY: the mapping belongs to the process, not to a thread, and is read only as atomics.
 unsafe impl Send for MappedArray {}
-// SAFETY: shared, it is read only as atomics, which threads may do at the same time.
+// SAFETY: shared, it is read only as atomics, which several threads may do at the same time.
 unsafe impl Sync for MappedArray {}
 
 impl MappedArray {
-    /// Makes an array of `entries` values of `words` 64-bit words, all 0. `words` is at least 1,
-    /// and 8 to make each entry a cache line.
+    /// Creates an array of `entries` values of `words` 64-bit words, all 0. `words` is at least 1,
+    /// and 8 makes each entry a cache line.
     ///
     /// # Errors
-    /// [`BpfError`] with what the kernel says.
+    /// [`BpfError`] with the kernel's error.
     ///
     /// # Panics
     /// If there are no entries or words.
@@ -66,17 +66,17 @@ impl MappedArray {
         Ok(Self { map, start, words, entries })
     }
 
-    /// The map itself, for programs to name.
+    /// Returns the map, for programs to refer to.
     pub fn map(&self) -> &Map {
         &self.map
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn entries(&self) -> usize {
         self.entries
     }
 
-    /// A word of an entry as it is now.
+    /// Returns the current value of a word of an entry.
     ///
     /// Cost: one load; the cache line is shared with the core that writes it.
     ///
@@ -88,14 +88,14 @@ impl MappedArray {
         assert!(entry < entries && word < words, "{entry}, {word} of {entries}, {words}");
         // SAFETY: inside the mapping by the check and the type's invariant.
         let place = unsafe { self.start.add(entry * words + word) };
-        // SAFETY: B3; aligned, since a page begins aligned; its writer is a program in the kernel,
+        // SAFETY: B3; aligned, since a page starts aligned; its writer is a program in the kernel,
         // and both sides access it as an atomic (K1 of `burstline_sys`).
         let word = unsafe { AtomicU64::from_ptr(place.as_ptr()) };
-        // Relaxed, without a partner: a counter says nothing about other memory.
+        // Relaxed, without a partner: a counter does not order other memory.
         word.load(Relaxed)
     }
 
-    /// The sum of a word over all entries. Cost: a load for each.
+    /// Returns the sum of a word over all entries. Cost: a load for each.
     pub fn sum(&self, word: usize) -> u64 {
         (0..self.entries).map(|entry| self.word(entry, word)).fold(0, u64::wrapping_add)
     }
@@ -104,7 +104,7 @@ impl MappedArray {
 impl Drop for MappedArray {
     fn drop(&mut self) {
         let bytes = self.entries * self.words * WORD_BYTES;
-        // SAFETY: the mapping is ours, and `word` hands out no reference. An error would leave it
+        // SAFETY: the mapping is ours, and `word` returns no reference. An error would leave it
         // mapped, which is harmless.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), bytes) };
     }
@@ -112,7 +112,7 @@ impl Drop for MappedArray {
 
 fn map_to_read(map: &Map, bytes: usize) -> io::Result<NonNull<u64>> {
     let (access, flags, fd) = (ProtFlags::READ, MapFlags::SHARED, map.as_fd());
-    // SAFETY: a new mapping at an address of the kernel's choice disturbs no other.
+    // SAFETY: a new mapping at an address of the kernel's choice disturbs no other mapping.
     let start = unsafe { mmap(ptr::null_mut(), bytes, access, flags, fd, 0) }?;
     NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }

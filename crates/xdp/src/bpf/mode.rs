@@ -1,14 +1,14 @@
-//! Where an XDP program runs.
+//! Execution modes of XDP programs.
 
-/// Where in the packets' way an XDP program runs.
+/// Where on the receive path an XDP program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
-    /// In the driver if it can do that, otherwise generic.
+    /// In the driver if it supports XDP, otherwise generic.
     #[default]
     Auto,
-    /// In the driver, before there is anything around the packet.
+    /// In the driver, before the kernel builds an sk_buff.
     Native,
-    /// In the network stack: on any interface, and slower.
+    /// In the network stack: works on any interface, but slower.
     Generic,
 }
 
@@ -23,11 +23,11 @@ impl XdpMode {
     }
 }
 
-/// The program that is on an interface.
+/// The program attached to an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attached {
     /// Its number, for [`Program::from_id`](super::Program::from_id).
     pub program_id: u32,
-    /// Where it runs; [`XdpMode::Auto`] if that is neither of the two, but the device itself.
+    /// Where it runs; [`XdpMode::Auto`] if it runs in the device itself.
     pub mode: XdpMode,
 }

@@ -1,6 +1,6 @@
-//! One question to rtnetlink: which XDP program is on an interface?
+//! Asks rtnetlink which XDP program is attached to an interface.
 //!
-//! The question and the answer begin with an `ifinfomsg` of 16 bytes; attributes follow.
+//! Request and answer begin with an `ifinfomsg` of 16 bytes; attributes follow.
 //!
 //! Source: rtnetlink(7); rtnl_xdp_fill, net/core/rtnetlink.c.
 
@@ -11,16 +11,16 @@ use burstline_sys::netlink::{self, find, malformed, word};
 
 const LINK_BYTES: usize = 16;
 
-/// Attributes: what is attached, and in which mode. Source: include/uapi/linux/if_link.h.
+/// Attributes: the attachment and its mode. Source: include/uapi/linux/if_link.h.
 const IFLA_XDP: u16 = 43;
 const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_XDP_PROGRAM_ID: u16 = 4;
-/// Programs of several modes at a time have an attribute each: driver, generic, device.
+/// If several modes have programs at a time, each has its attribute: driver, generic, device.
 const IFLA_XDP_MODE_IDS: std::ops::RangeInclusive<u16> = 5..=7;
 
-/// The program on an interface. `ENODEV` if there is no such interface.
+/// Returns the program attached to an interface. `ENODEV` if there is no such interface.
 pub(super) fn attached(interface_index: u32) -> io::Result<Option<Attached>> {
-    // Family and type of the interface: any.
+    // Family and type of the interface are 0: any.
     let mut question = vec![0; LINK_BYTES];
     question[4..8].copy_from_slice(&interface_index.to_ne_bytes());
     let body = netlink::ask(libc::NETLINK_ROUTE, libc::RTM_GETLINK, &question)?;

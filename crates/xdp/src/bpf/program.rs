@@ -1,4 +1,4 @@
-//! Programs: loaded, found again by their number, and asked what they are.
+//! Programs: loads them, opens them by number, and queries their properties.
 
 use std::io;
 use std::mem::zeroed;
@@ -7,48 +7,47 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use super::call::{self, ById, Name, ObjectInfo, ProgramLoad};
 use super::{BpfError, Instruction};
 
-/// Helpers such as `bpf_ktime_get_tai_ns` are for programs of this licence, among others.
+/// Helpers such as `bpf_ktime_get_tai_ns` require a GPL-compatible licence.
 const LICENCE: &std::ffi::CStr = c"Dual MIT/GPL";
 
-/// The program takes packets of several buffers. Source: BPF_F_XDP_HAS_FRAGS; kernel 5.18.
+/// The program accepts packets of several buffers. Source: BPF_F_XDP_HAS_FRAGS; kernel 5.18.
 const HAS_FRAGMENTS: u32 = 1 << 5;
 
 /// Source: BPF_XDP of enum bpf_attach_type.
 pub(super) const ATTACH_XDP: u32 = 37;
 
-/// What the verifier may say; from kernel 6.4 on the end is kept if it says more.
+/// Room for the verifier's log; since kernel 6.4 the end of a longer log is kept.
 const LOG_BYTES: usize = 256 << 10;
 
-/// Lines of it that an error carries.
+/// Log lines that an error carries.
 const LOG_LINES: usize = 8;
 
-/// Where a program is to run. Source: enum bpf_prog_type, include/uapi/linux/bpf.h.
+/// The type of a program. Source: enum bpf_prog_type, include/uapi/linux/bpf.h.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ProgramKind {
-    /// On a socket's packets; the answer is how many bytes to keep.
+    /// Runs on a socket's packets; returns how many bytes to keep.
     SocketFilter = 1,
-    /// On an interface's packets as they come; the answer is an
-    /// [`xdp_action`](super::xdp_action).
+    /// Runs on an interface's received packets; returns an [`xdp_action`](super::xdp_action).
     #[default]
     Xdp = 6,
 }
 
-/// What a program is made of.
+/// Properties of a program to load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProgramOptions<'a> {
     /// Its name, for `bpftool prog`: up to 15 letters, digits, `_` and `.`.
     pub name: &'a str,
-    /// Where it runs.
+    /// Its type.
     pub kind: ProgramKind,
-    /// Whether it takes packets of more than one buffer (XDP, kernel 5.18).
+    /// Whether it accepts packets of more than one buffer (XDP, kernel 5.18).
     pub has_fragments: bool,
-    /// Whether an XDP program leaves out to say that it is one for interfaces. Some loaders do,
-    /// and a tail call goes only between programs that are alike in this.
+    /// Whether an XDP program omits its expected attach type. Some loaders do, and a tail call
+    /// works only between programs that agree in this.
     pub is_attach_type_unsaid: bool,
 }
 
-/// What the kernel knows of a program.
+/// Properties of a loaded program, from the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramInfo {
     /// Its number, unique while it lives.
@@ -78,17 +77,17 @@ struct RawInfo {
 
 const _: () = assert!(size_of::<RawInfo>() == 80);
 
-/// A program in the kernel. It goes when this is dropped and it is attached nowhere.
+/// A program in the kernel. It is freed when this is dropped and it is not attached.
 #[derive(Debug)]
 pub struct Program {
     fd: OwnedFd,
 }
 
 impl Program {
-    /// Has the verifier look at a program, and the kernel compile it.
+    /// Loads a program: the verifier checks it, and the kernel compiles it.
     ///
     /// # Errors
-    /// - [`BpfError::Rejected`]: the verifier says why.
+    /// - [`BpfError::Rejected`]: the verifier rejects it, with the reason.
     /// - [`BpfError::NotPermitted`], [`BpfError::System`].
     pub fn load(code: &[Instruction], options: &ProgramOptions<'_>) -> Result<Self, BpfError> {
         let source = match load(code, options, &mut []) {
@@ -98,7 +97,7 @@ impl Program {
         if source.raw_os_error() == Some(libc::EPERM) {
             return Err(BpfError::system("BPF_PROG_LOAD")(source));
         }
-        // Writing the log takes longer than verifying, so it is requested only now.
+        // Writing the log takes longer than verification, so we request it only now.
         let mut log = vec![0; LOG_BYTES];
         match load(code, options, &mut log) {
             Ok(fd) => Ok(Self { fd }),
@@ -106,19 +105,19 @@ impl Program {
         }
     }
 
-    /// Opens the program of a number, for instance one that another process attached.
+    /// Opens a program by its number, for instance one that another process attached.
     ///
     /// # Errors
-    /// [`BpfError::NotPermitted`] without `CAP_SYS_ADMIN`; [`BpfError::System`] with `ENOENT` if
-    /// it is gone.
+    /// [`BpfError::NotPermitted`] without `CAP_SYS_ADMIN`; [`BpfError::System`] with `ENOENT` if it
+    /// is gone.
     pub fn from_id(id: u32) -> Result<Self, BpfError> {
         let mut request = ById { id, ..ById::default() };
-        // SAFETY: the request has no address in it.
+        // SAFETY: the request contains no address.
         let fd = unsafe { call::bpf_open(call::PROGRAM_BY_ID, &mut request) };
         Ok(Self { fd: fd.map_err(BpfError::system("BPF_PROG_GET_FD_BY_ID"))? })
     }
 
-    /// What the kernel knows of it. Without privilege some of it is 0.
+    /// Queries the program's properties. Without privileges some of them are 0.
     ///
     /// # Errors
     /// [`BpfError::System`].
@@ -130,8 +129,8 @@ impl Program {
             info_len: size_of::<RawInfo>() as u32,
             info: call::address(&raw mut info),
         };
-        // SAFETY: B1: `info` has `info_len` bytes; the lists in it are said to have room for
-        // nothing, so that the kernel writes to no other place.
+        // SAFETY: B1: `info` has `info_len` bytes; the lists in it have length 0, so the kernel
+        // writes nowhere else.
         let result = unsafe { call::bpf(call::OBJECT_INFO, &mut request) };
         result.map_err(BpfError::system("BPF_OBJ_GET_INFO_BY_FD"))?;
         let name = info.name.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -150,8 +149,8 @@ fn load(code: &[Instruction], options: &ProgramOptions<'_>, log: &mut [u8]) -> i
     let is_xdp = options.kind == ProgramKind::Xdp && !options.is_attach_type_unsaid;
     let mut request = ProgramLoad {
         prog_type: options.kind as u32,
-        // The kernel refuses what is longer than a million, and so what this cuts off, too: no
-        // allocation has 2^35 bytes of them.
+        // The kernel refuses more than a million instructions, so it also refuses a clamped count:
+        // an allocation has fewer than 2^35 bytes.
         insn_cnt: u32::try_from(code.len()).unwrap_or(u32::MAX),
         insns: call::address(code.as_ptr()),
         license: call::address(LICENCE.as_ptr()),
@@ -171,14 +170,14 @@ fn load(code: &[Instruction], options: &ProgramOptions<'_>, log: &mut [u8]) -> i
 
 fn rejection(name: &str, source: io::Error, log: &[u8]) -> BpfError {
     let log = tail(log);
-    // Works for a process with CAP_PERFMON. Source: kernel/bpf/verifier.c.
+    // It works for a process with CAP_PERFMON. Source: kernel/bpf/verifier.c.
     if log.contains("prohibited for !root") {
         return BpfError::system("BPF_PROG_LOAD")(source);
     }
     BpfError::Rejected { name: name.to_owned(), source, log }
 }
 
-/// The last lines of the log, without the statistics behind them.
+/// Returns the last lines of the log, without the final statistics.
 fn tail(log: &[u8]) -> String {
     let text = log.split(|&byte| byte == 0).next().unwrap_or_default();
     let text = String::from_utf8_lossy(text);

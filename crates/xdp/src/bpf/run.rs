@@ -1,9 +1,9 @@
-//! Running a program: on bytes of ours, or on live frames that then go where it sends them.
+//! Runs a program: on our own bytes, or on live frames that then follow its verdict.
 //!
-//! Live frames are real ones: they belong to an interface and a queue. The kernel does with them
-//! what the program returns, up to delivery to a socket or the network stack. A program that is
-//! attached somewhere, even to an unused interface, starts about a hundred times faster. Then the
-//! kernel has it in its dispatcher, and need not wait for all cores to put it there.
+//! Live frames are real: they belong to an interface and a queue. The kernel acts on the program's
+//! result, up to delivery to a socket or the network stack. A program that is attached somewhere,
+//! even to an unused interface, starts about a hundred times faster. The kernel already has it in
+//! its dispatcher, and need not wait for all cores to put it there.
 //!
 //! Source: net/bpf/test_run.c of Linux 6.18.
 
@@ -12,31 +12,31 @@ use std::os::fd::{AsFd, AsRawFd};
 use super::call::{self, ProgramTestRun};
 use super::{BpfError, Program};
 
-/// Do what the program answers. Source: BPF_F_TEST_XDP_LIVE_FRAMES; kernel 5.18.
+/// Act on the program's result. Source: BPF_F_TEST_XDP_LIVE_FRAMES; kernel 5.18.
 const LIVE_FRAMES: u32 = 1 << 1;
 
-/// Bytes by which a program may lengthen its input, at both ends together.
+/// Bytes by which a program may extend its input, at both ends together.
 const GROWTH_BYTES: usize = 4096;
 
 /// The result of a run on our own bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRun {
-    /// The program's answer.
+    /// The program's result.
     pub value: u32,
     /// The bytes as the program left them.
     pub output: Vec<u8>,
-    /// Nanoseconds a run, on average.
+    /// Average nanoseconds per run.
     pub duration_ns: u32,
 }
 
-/// Where live frames come in, by its queue 0, and how many.
+/// The interface and the number of live frames. They arrive on queue 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveRun {
     /// Number of the interface, in the calling thread's network namespace.
     pub interface_index: u32,
-    /// How many frames, in `[1, 2^31)`.
+    /// The number of frames, in `[1, 2^31)`.
     pub repeat: u32,
-    /// How many at a time, in `[1, 256]`.
+    /// Frames at a time, in `[1, 256]`.
     pub batch: u32,
 }
 
@@ -55,10 +55,10 @@ const _: () = assert!(size_of::<XdpContext>() == 24);
 
 impl Program {
     /// Runs the program `repeat` times, in `[1, 2^31)`, on `input`, of at least 14 bytes for XDP.
-    /// Each run finds what the one before left.
+    /// Each run sees the changes of the previous one.
     ///
     /// # Errors
-    /// [`BpfError`] with what the kernel says.
+    /// [`BpfError`] with the kernel's error.
     pub fn test_run(&self, input: &[u8], repeat: u32) -> Result<TestRun, BpfError> {
         let mut output = vec![0; input.len() + GROWTH_BYTES];
         let mut request = ProgramTestRun {
@@ -66,7 +66,7 @@ impl Program {
             data_size_out: output.len() as u32,
             ..self.request(input, repeat)
         };
-        // SAFETY: B1: `input` and `output` have the bytes that the request says.
+        // SAFETY: B1: `input` and `output` have the sizes in the request.
         let result = unsafe { call::bpf(call::PROGRAM_TEST_RUN, &mut request) };
         result.map_err(BpfError::system("BPF_PROG_TEST_RUN"))?;
         output.truncate(request.data_size_out as usize);
@@ -74,13 +74,13 @@ impl Program {
     }
 
     /// Runs the program on live frames, each with the bytes of `frame` unless an earlier run
-    /// changed them: buffers are used again as they are.
+    /// changed them: buffers are reused without a reset.
     ///
-    /// The longest frame is a page without 640 to 800 bytes of the kernel's own; see the kernel
-    /// file above.
+    /// The longest frame is a page less 640 to 800 bytes that the kernel uses; see the kernel file
+    /// above.
     ///
     /// # Errors
-    /// [`BpfError`] with what the kernel says. `EINTR` after a signal: some frames may be out.
+    /// [`BpfError`] with the kernel's error. `EINTR` after a signal: some frames may be sent.
     /// `EINVAL`: the frame is too long. `ENODEV`: no such interface.
     pub fn run_live(&self, frame: &[u8], run: &LiveRun) -> Result<(), BpfError> {
         let context = XdpContext {
@@ -88,7 +88,7 @@ impl Program {
             data_end: frame.len() as u32,
             data_meta: 0,
             ingress_ifindex: run.interface_index,
-            // Live frames always come in by queue 0: `xdp_test_run_setup`.
+            // Live frames always arrive on queue 0: `xdp_test_run_setup`.
             rx_queue_index: 0,
             egress_ifindex: 0,
         };
@@ -99,8 +99,8 @@ impl Program {
             batch_size: run.batch,
             ..self.request(frame, run.repeat)
         };
-        // SAFETY: B1: `frame` and `context` have the bytes that the request says; nothing is
-        // written back.
+        // SAFETY: B1: `frame` and `context` have the sizes in the request; the kernel writes
+        // nothing back.
         let result = unsafe { call::bpf(call::PROGRAM_TEST_RUN, &mut request) };
         result.map(drop).map_err(BpfError::system("BPF_PROG_TEST_RUN of live frames"))
     }

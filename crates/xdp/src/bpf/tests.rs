@@ -9,10 +9,10 @@ use burstline_sys::namespace::enter_new_network;
 /// The loopback's number, in every network namespace.
 const LOOPBACK: u32 = 1;
 
-/// A frame that no program below looks into.
+/// A frame whose content no program below reads.
 const FRAME: [u8; 60] = [0x5a; 60];
 
-/// Runs a test where programs may be loaded; otherwise says aloud why not.
+/// Runs a test if programs may be loaded; otherwise reports why not.
 fn privileged(test: &str, job: impl FnOnce() + Send + 'static) {
     let has_network = thread::spawn(move || {
         let entered = enter_new_network();
@@ -32,7 +32,7 @@ fn privileged(test: &str, job: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// A program that answers the same for each packet.
+/// Makes a program that returns the same for each packet.
 fn answer(value: i32) -> Vec<Instruction> {
     let mut code = Assembler::new();
     code.mov(R0, value).exit();
@@ -43,7 +43,8 @@ fn named(name: &str) -> ProgramOptions<'_> {
     ProgramOptions { name, ..ProgramOptions::default() }
 }
 
-/// Adds 1 to word 0, and the packet's length to word 1, of the entry of the core and queue.
+/// Makes a program that adds 1 to word 0, and the packet's length to word 1, of the entry of the
+/// core and queue.
 fn counter(counters: &MappedArray, queues: i32) -> Vec<Instruction> {
     let mut code = Assembler::new();
     let end = code.label();
@@ -73,7 +74,7 @@ fn counter(counters: &MappedArray, queues: i32) -> Vec<Instruction> {
     code.finish().unwrap()
 }
 
-/// The bytes that the kernel sees, on a little-endian machine.
+/// Returns the bytes that the kernel sees, on a little-endian machine.
 #[cfg(target_endian = "little")]
 fn bytes(code: &[Instruction]) -> Vec<[u8; 8]> {
     let bytes = |i: &Instruction| {
@@ -151,7 +152,7 @@ fn labels_must_be_somewhere_and_near() {
     code.mov(R0, 0).jump(nowhere).exit();
     assert!(matches!(code.finish(), Err(BpfError::UndefinedLabel { label: 0, at: 1 })));
 
-    // The longest jump ahead is over 2^15 - 1 instructions, the longest back over 2^15.
+    // The longest forward jump skips 2^15 - 1 instructions, the longest backward jump 2^15.
     for (between, is_fine) in [(32_767, true), (32_768, false)] {
         let mut code = Assembler::new();
         let far = code.label();
@@ -188,7 +189,7 @@ fn maps_keep_what_they_are_given() {
         hash.update(b"abc", b"hello").unwrap();
         hash.update(b"abd", b"world").unwrap();
         assert_eq!(hash.lookup(b"abc").unwrap().unwrap(), b"hello");
-        // It is full.
+        // The map is full.
         assert!(matches!(hash.update(b"abe", b"never"), Err(BpfError::System { .. })));
         assert!(hash.delete(b"abc").unwrap());
         assert!(!hash.delete(b"abc").unwrap());
@@ -208,7 +209,7 @@ fn maps_keep_what_they_are_given() {
         assert_eq!(value, LOOPBACK.to_ne_bytes());
         for kind in [MapKind::Programs, MapKind::Sockets] {
             let map = Map::create(&MapOptions { kind, ..options }).unwrap();
-            // No such descriptor.
+            // There is no such descriptor.
             assert!(matches!(map.set(0, u32::MAX), Err(BpfError::System { .. })), "{kind:?}");
         }
     });
@@ -236,7 +237,7 @@ fn programs_run_and_their_counters_are_seen_without_a_call() {
         let run = program.test_run(&FRAME, 1000).unwrap();
         assert_eq!((run.value, &run.output[..]), (xdp_action::DROP as u32, &FRAME[..]));
         assert_eq!((counters.sum(0), counters.sum(1)), (1000, 60_000));
-        // The kernel's own view is the same, and other words are untouched.
+        // The kernel's own view agrees, and other words are untouched.
         let key = |entry: usize| (entry as u32).to_ne_bytes();
         for entry in 0..counters.entries() {
             let value = counters.map().lookup(&key(entry)).unwrap().unwrap();
@@ -297,14 +298,14 @@ fn a_link_holds_its_program_and_no_other_until_it_is_dropped() {
         assert!(link.as_fd().as_raw_fd() >= 0);
         let attached = Attached { program_id: id, mode: XdpMode::Generic };
         assert_eq!(attached_program(LOOPBACK).unwrap(), Some(attached));
-        // The link keeps it.
+        // The link keeps the program alive.
         drop(program);
         for mode in [XdpMode::Generic, XdpMode::Auto] {
             let error = attach(&other, mode).unwrap_err();
             let BpfError::Attached { program_id, .. } = error else { panic!("{error}") };
             assert_eq!(program_id, id);
         }
-        // As a child has one: until it execs, or until it drops what it has of its parent.
+        // A child has such a copy until it calls exec or drops it.
         let copy = || link.as_fd().try_clone_to_owned().unwrap();
         drop(Link { fd: copy(), owner: link.owner + 1 });
         assert_eq!(attached_program(LOOPBACK).unwrap(), Some(attached));

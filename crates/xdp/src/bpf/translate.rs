@@ -1,4 +1,4 @@
-//! Classic BPF as eBPF, to be part of an XDP program.
+//! Translates classic BPF to eBPF, as part of an XDP program.
 //!
 //! ```text
 //! caller's code            R6 = context
@@ -7,19 +7,19 @@
 //! accept:      reject:     caller's code again
 //! ```
 //!
-//! The meaning is that of libpcap. A load from outside of the packet rejects it, and so does a
-//! division by an X of 0. An index does not wrap around; a shift by more than 31 leaves 0. Two
-//! things differ from a packet socket. The length is that of the packet here, tags included. What
-//! only a socket knows (negative offsets) is refused.
+//! The semantics are those of libpcap. A load outside the packet rejects it, and so does a division
+//! by an X of 0. An index does not wrap around; a shift by more than 31 gives 0. Two things differ
+//! from a packet socket. The length is the packet's length here, including tags. Features of
+//! sockets only (negative offsets) are refused.
 //!
-//! The program reads a packet's first buffer in place, and any further buffers by a kernel call.
-//! Offsets above 65,531 are outside of any packet.
+//! The program reads a packet's first buffer in place, and further buffers by a kernel call.
+//! Offsets above 65,531 are outside any packet.
 //!
-//! A call costs several times what a load in place does, so an index is looked up in place, too.
+//! A call costs several times as much as a load in place, so indexed loads also try in place first.
 //!
 //! # Invariants
-//! - C1. Every jump goes forward and inside, and only what can be reached is translated: the
-//!   verifier refuses code that cannot.
+//! - C1. Every jump goes forward and stays inside, and only reachable code is translated: the
+//!   verifier refuses unreachable code.
 //! - C2. A, X and M[] are 32 bits wide: the high halves of their registers are 0.
 //!
 //! Source: libpcap `bpf_filter.c`; `bpf_convert_filter`, net/core/filter.c of Linux 6.18.
@@ -30,10 +30,10 @@ use super::{
 };
 use burstline_sys::filter::Instruction as Classic;
 
-/// Bytes of stack that a translated program uses: M[], a place to load to, and the length.
+/// Bytes of stack that a translated program uses: M[], a buffer for loads, and the length.
 pub const TRANSLATED_STACK_BYTES: i16 = 80;
 
-/// Places on the stack, from the end of the part that is ours.
+/// Stack slots, relative to the end of our part.
 const MEMORY_AT: i16 = -64;
 const LOADED_AT: i16 = -72;
 const LENGTH_AT: i16 = -80;
@@ -44,13 +44,13 @@ const MEMORY_WORDS: u32 = 16;
 /// The highest offset at which a word may begin. Source: MAX_PACKET_OFF, kernel/bpf/verifier.c.
 const OFFSET_MAX: i32 = 0xffff - 4;
 
-/// Offsets up to here fit in a load, with some room.
+/// Offsets up to here fit into a load instruction, with some margin.
 const DIRECT_OFFSET_MAX: u32 = 0x7000;
 
 const ACCUMULATOR: Register = R7;
 const INDEX: Register = R8;
 
-/// Instruction classes, and what else is in a code. Source: uapi/linux/bpf_common.h, filter.h.
+/// Instruction classes and other code fields. Source: uapi/linux/bpf_common.h, filter.h.
 const CLASS: u16 = 0x07;
 const LOAD: u16 = 0x00;
 const LOAD_INDEX: u16 = 0x01;
@@ -64,7 +64,7 @@ const INDEX_FROM_ACCUMULATOR: u16 = 0x07;
 const ACCUMULATOR_FROM_INDEX: u16 = 0x87;
 const NEGATE: u16 = 0x84;
 const JUMP_ALWAYS: u16 = 0x05;
-/// Of a load: its mode, and its size.
+/// For loads: mode and size.
 const MODE: u16 = 0xe0;
 const SIZE: u16 = 0x18;
 const MODE_CONSTANT: u16 = 0x00;
@@ -73,35 +73,35 @@ const MODE_INDEXED: u16 = 0x40;
 const MODE_MEMORY: u16 = 0x60;
 const MODE_LENGTH: u16 = 0x80;
 const MODE_HEADER_LENGTH: u16 = 0xa0;
-/// Of arithmetic and jumps: what to do, and whether with X.
+/// For arithmetic and jumps: the operation, and whether it uses X.
 const OPERATION: u16 = 0xf0;
 const WITH_INDEX: u16 = 0x08;
 
-/// The program that a classic one becomes part of.
+/// The context in which a classic program is embedded.
 #[derive(Clone, Copy, Debug)]
 pub struct Embedding {
-    /// Where a packet that is wanted goes on.
+    /// Jump target for accepted packets.
     pub accept: Label,
-    /// Where another one does.
+    /// Jump target for rejected packets.
     pub reject: Label,
-    /// Whether the program is loaded as one that takes packets of several buffers.
+    /// Whether the program is loaded for packets of several buffers.
     pub has_fragments: bool,
     /// Bytes of stack that the caller uses: a multiple of 8 in `[0, 432]`.
     pub stack_bytes: i16,
 }
 
-/// Appends a classic program to `code`. R6 must hold the context there; it, R9, and the caller's
-/// part of the stack are left alone, and all other registers destroyed. The program must store a
-/// word of M[] before it loads it, as the kernel wants of all. Both labels get a jump only if
-/// the program has a return of that kind.
+/// Appends a classic program to `code`. R6 must hold the context there. R6, R9 and the caller's
+/// part of the stack are preserved, all other registers are clobbered. The program must store a
+/// word of M[] before it loads it, as the kernel requires. Each label gets a jump only if the
+/// program has a return of that kind.
 ///
-/// Loading a program that loads at an index needs `CAP_PERFMON`. Without it the kernel allows no
+/// Loading a program with indexed loads needs `CAP_PERFMON`. Without it the kernel allows no
 /// addition of unknown values to a packet's address.
 ///
 /// The length of the packet (`len`, `less`, `greater`) and several buffers need kernel 5.18.
 ///
 /// # Errors
-/// [`BpfError::NotTranslatable`]: the program is wrong, or asks for what only a packet socket has.
+/// [`BpfError::NotTranslatable`]: the program is invalid, or uses a feature of packet sockets.
 pub fn translate(
     code: &mut Assembler,
     program: &[Classic],
@@ -124,7 +124,7 @@ pub fn translate(
     Ok(())
 }
 
-/// Which instructions can be reached from the first one. C1.
+/// Returns which instructions can be reached from the first one. C1.
 fn reached(program: &[Classic]) -> Result<Vec<bool>, BpfError> {
     let mut is_reached = vec![false; program.len()];
     let wrong = |at: usize| {
@@ -156,7 +156,7 @@ fn reached(program: &[Classic]) -> Result<Vec<bool>, BpfError> {
 
 struct Translator<'a> {
     code: &'a mut Assembler,
-    /// In front of each classic instruction.
+    /// A label in front of each classic instruction.
     places: Vec<Label>,
     embedding: &'a Embedding,
 }
@@ -170,8 +170,8 @@ impl Translator<'_> {
             let place = self.stack(LENGTH_AT);
             self.code.mov(R1, R6).call(Helper::PacketLength).store(Size::Word, R10, place, R0);
         }
-        // Neither jump is ever taken, and the verifier takes both out. But it refuses code that
-        // nothing leads to, which the caller's would be behind a program that rejects nothing.
+        // Neither jump is ever taken, and the verifier removes both. But it refuses unreachable
+        // code, and the caller's reject code would be unreachable if the program rejects nothing.
         self.code
             .alu32(Alu::Move, ACCUMULATOR, 0)
             .alu32(Alu::Move, INDEX, 0)
@@ -190,7 +190,7 @@ impl Translator<'_> {
         );
     }
 
-    /// `None` if there is no such instruction.
+    /// Translates one instruction. `None` if it does not exist.
     fn instruction(&mut self, at: usize, instruction: Classic) -> Option<()> {
         let Classic { code, operand, .. } = instruction;
         match code {
@@ -253,9 +253,9 @@ impl Translator<'_> {
         Some(())
     }
 
-    /// `to` = the packet at an offset, or at X plus it, in the machine's order.
+    /// `to` = the packet's value at an offset, or at X plus the offset, in machine order.
     fn packet(&mut self, to: Register, size: Size, offset: u32, is_indexed: bool) -> Option<()> {
-        // Above are the offsets that only a socket knows.
+        // Larger offsets are special to sockets.
         let offset = i32::try_from(offset).ok()?;
         let bytes = match size {
             Size::Byte => 1,
@@ -266,7 +266,7 @@ impl Translator<'_> {
         let (beyond, done) = (self.code.label(), self.code.label());
         let outside = if self.embedding.has_fragments { beyond } else { reject };
         let (base, at) = if is_indexed || offset as u32 > DIRECT_OFFSET_MAX {
-            // An index and an offset have up to 32 bits each, so their sum fits into 64.
+            // Index and offset have up to 32 bits each, so their sum fits into 64.
             self.code.mov(R2, offset);
             if is_indexed {
                 self.code.add(R2, INDEX);
@@ -332,7 +332,7 @@ impl Translator<'_> {
             self.code.alu32(operation, ACCUMULATOR, INDEX);
             return Some(());
         }
-        // The machine would shift by the low five bits.
+        // The machine would use only the low five bits of the shift.
         let (shift, done) = (self.code.label(), self.code.label());
         self.code
             .jump32_if(Compare::BelowOrEqual, INDEX, 31, shift)
@@ -367,7 +367,7 @@ impl Translator<'_> {
         Some(())
     }
 
-    /// Where a word of M[] is.
+    /// Returns the stack offset of a word of M[].
     fn memory(&self, word: u32) -> Option<i16> {
         (word < MEMORY_WORDS).then(|| self.stack(MEMORY_AT) + 4 * word as i16)
     }

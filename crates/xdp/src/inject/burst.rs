@@ -1,4 +1,4 @@
-//! Frames as they are given: different in every byte and in length.
+//! Injects arbitrary frames, which may differ in every byte and in length.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -8,14 +8,14 @@ use super::table::{FRAMES_AT_ONCE, FrameTable};
 use super::{INJECTED_BYTES_MAX, InjectError, Target, attached};
 use burstline_sys::interface::{Interface, LinkState};
 
-/// Injects the frames that it is given, in order.
+/// Injects pushed frames, in order.
 pub struct BurstInjector {
     generator: Generator,
     table: FrameTable,
     interface: Interface,
-    /// To ask about the interface, in its namespace.
+    /// For queries about the interface, in its namespace.
     questions: UnixDatagram,
-    /// The program that is given the frames; `None`: the stack is.
+    /// The program that gets the frames; `None` for the stack.
     target: Option<u32>,
     pushed: u64,
     /// Bytes of the longest frame in the table.
@@ -26,11 +26,11 @@ impl BurstInjector {
     /// Bytes of the shortest frame: an Ethernet header.
     pub const SHORTEST: usize = 14;
 
-    /// Makes an injector for an interface of the calling thread's network namespace; those that
-    /// use it must be in the same one. `receiver: None` takes the program if there is one.
+    /// Makes an injector for an interface of the calling thread's network namespace; use it only
+    /// from threads in that namespace. `receiver: None` selects the program if there is one.
     ///
     /// # Errors
-    /// [`InjectError`], each variant as it says. Needs root in the first user namespace.
+    /// See [`InjectError`]. Needs root in the first user namespace.
     pub fn open(interface: &str, receiver: Option<Target>) -> Result<Self, InjectError> {
         let questions = UnixDatagram::unbound().map_err(InjectError::Parking)?;
         let found = Interface::by_name(&questions, interface);
@@ -47,40 +47,39 @@ impl BurstInjector {
         Ok(Self { generator, table, interface: found, questions, target, pushed: 0, longest: 0 })
     }
 
-    /// The interface as it was when this was made.
+    /// The interface as it was at opening.
     pub fn interface(&self) -> &Interface {
         &self.interface
     }
 
-    /// How the interface is now. Cost: five system calls.
+    /// Queries the state of the interface. Cost: five system calls.
     ///
     /// # Errors
-    /// What the kernel says, unless the interface is gone.
+    /// Errors from the kernel, unless the interface is gone.
     pub fn link_state(&self) -> io::Result<LinkState> {
         LinkState::of(&self.questions, self.interface.index)
     }
 
-    /// Whether another program than that of [`target`](Self::target) is on the interface now, or
-    /// none.
+    /// Returns whether the interface no longer has the program of [`target`](Self::target).
     ///
     /// # Errors
-    /// As [`attached`].
+    /// As for [`attached`].
     pub fn is_outdated(&self) -> Result<bool, InjectError> {
         Ok(attached(self.interface.index)? != self.target)
     }
 
-    /// The number of the program that is given the frames; `None`: the stack is.
+    /// The id of the program that gets the frames; `None` for the stack.
     pub fn target(&self) -> Option<u32> {
         self.target
     }
 
-    /// Copies a frame into the table, to be injected by the next [`run`](Self::run). False: there
-    /// is no room, and nothing was done.
+    /// Copies a frame into the table, for the next [`run`](Self::run) to inject. Returns false if
+    /// there is no room; then nothing was done.
     ///
     /// Cost: the copy.
     ///
     /// # Panics
-    /// If it has fewer than [`SHORTEST`](Self::SHORTEST) bytes or more than
+    /// If the frame has fewer than [`SHORTEST`](Self::SHORTEST) bytes or more than
     /// [`INJECTED_BYTES_MAX`](super::INJECTED_BYTES_MAX).
     #[inline]
     pub fn push(&mut self, frame: &[u8]) -> bool {
@@ -94,18 +93,19 @@ impl BurstInjector {
         true
     }
 
-    /// Injects what was pushed.
+    /// Injects the pushed frames.
     ///
-    /// Cost: one system call of about 10 us, and some 100 ns a frame with what its receiver does.
+    /// Cost: one system call of about 10 us, plus some 100 ns per frame including its receiver's
+    /// work.
     ///
     /// # Errors
-    /// [`InjectError::Bpf`], if the interface is gone.
+    /// [`InjectError::Bpf`] if the interface is gone.
     pub fn run(&mut self) -> Result<(), InjectError> {
         let waiting = self.waiting();
         if waiting == 0 {
             return Ok(());
         }
-        // The program shortens it to the length of each: to lengthen takes clearing bytes.
+        // The program shortens it to each frame's length, because lengthening would clear bytes.
         const ZEROS: [u8; INJECTED_BYTES_MAX] = [0; INJECTED_BYTES_MAX];
         let room = self.longest.max(Self::SHORTEST);
         self.generator.run(&ZEROS[..room], self.interface.index, waiting as u32)?;
@@ -116,22 +116,23 @@ impl BurstInjector {
         Ok(())
     }
 
-    /// Frames that were pushed so far.
+    /// Frames pushed so far.
     pub fn pushed(&self) -> u64 {
         self.pushed
     }
 
-    /// Frames that the receiver was given so far.
+    /// Frames that the receiver got so far.
     pub fn injected(&self) -> u64 {
         self.generator.generated()
     }
 
-    /// Frames that it should have been given, and was not: the kernel did not let the program.
+    /// Frames that the receiver should have got, and did not: the kernel refused the program's
+    /// request.
     pub fn failed(&self) -> u64 {
         self.generator.not_taken()
     }
 
-    /// Frames that no [`run`](Self::run) has come to: a signal has ended the last one.
+    /// Frames not handled by any [`run`](Self::run) yet: a signal ended the last one.
     pub fn waiting(&self) -> u64 {
         self.pushed - self.generator.handled()
     }

@@ -1,15 +1,15 @@
-//! Why nothing could be injected, in one line each.
+//! Errors of injection, in one line each.
 
 use std::io;
 
 use super::INJECTED_BYTES_MAX;
 use crate::bpf::BpfError;
 
-/// Why nothing could be injected.
+/// Why frames could not be injected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InjectError {
-    /// There is no such interface on this host.
+    /// There is no such interface in this namespace.
     #[error("no interface '{0}' on this host; see: ip link")]
     NoSuchInterface(String),
     /// The interface has no XDP program.
@@ -21,7 +21,7 @@ pub enum InjectError {
         /// Its number.
         program_id: u32,
     },
-    /// The frame is too short or too long, or has no room for the number.
+    /// The frame is too short or too long, or the number does not fit.
     #[error(
         "a frame of {bytes} bytes, its number at {number_at:?}: frames have {least} to \
          {INJECTED_BYTES_MAX} bytes, and a number takes 8 of them"
@@ -29,15 +29,15 @@ pub enum InjectError {
     Frame {
         /// Bytes of the frame.
         bytes: usize,
-        /// The fewest there may be.
+        /// The minimum.
         least: usize,
-        /// Where its number should be.
+        /// The offset of its number.
         number_at: Option<usize>,
     },
-    /// The program was not there any more.
+    /// The program is gone.
     #[error("{frames} frames found no program to go to: make a new injector")]
     NotTaken {
-        /// How many.
+        /// The number of frames.
         frames: u64,
     },
     /// The process may not do this.
@@ -52,7 +52,7 @@ pub enum InjectError {
     /// The generator could not be parked.
     #[error("parking the generator: {0}")]
     Parking(io::Error),
-    /// The kernel said no.
+    /// The kernel's refusal.
     #[error(transparent)]
     Bpf(#[from] BpfError),
 }

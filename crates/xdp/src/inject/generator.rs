@@ -1,4 +1,4 @@
-//! The generator: an XDP program that fills in each frame and hands it on.
+//! The generator: an XDP program that fills each frame and hands it on.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use crate::bpf::{
 };
 use burstline_sys::namespace;
 
-/// Words of the counters.
+/// Counter words.
 const GENERATED: usize = 0;
 const NOT_TAKEN: usize = 1;
 const WORDS: u32 = 8;
@@ -27,62 +27,62 @@ const NAME: &str = "inject";
 /// The loopback's number, in every network namespace.
 const LOOPBACK: u32 = 1;
 
-/// Kinds of program, as [`ProgramOptions`] has them: with fragments or not, and with their attach
-/// type said or not. A tail call goes only between programs of one kind, and no question tells
-/// which one an attached program is.
+/// Kinds of program, as in [`ProgramOptions`]: with or without fragments, and with or without an
+/// attach type. A tail call works only between programs of one kind, and the kernel does not report
+/// the kind of an attached program.
 const KINDS: [(bool, bool); 4] = [(true, false), (false, false), (true, true), (false, true)];
 
-/// Numbers for frames that are otherwise alike.
+/// Numbers for otherwise identical frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
-    /// Where in the frame: 8 bytes, big-endian. `None`: nowhere.
+    /// The number's offset in the frame: 8 bytes, big-endian. `None` for no number.
     pub at: Option<usize>,
     /// The first number.
     pub first: u64,
-    /// Whether frames are of several flows.
+    /// Set if frames belong to several flows.
     pub flows: Option<Flows>,
 }
 
-/// Flows of frames that are otherwise alike: the low bits of a frame's number.
+/// Flows of otherwise identical frames: the low bits of a frame's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flows {
-    /// How many: a power of two, up to 2^15. Frames are of one after the other.
+    /// The number of flows: a power of two, up to 2^15. Frames use them in rotation.
     pub count: u16,
-    /// Where in the frame a flow's number is written, from 0 on: 2 bytes, big-endian.
+    /// The offset of the flow number in the frame, counted from 0: 2 bytes, big-endian.
     pub at: usize,
-    /// Where its complement is written, which keeps an Internet checksum over both as it is.
+    /// The offset of its complement, which keeps an Internet checksum over both unchanged.
     pub complement_at: usize,
 }
 
-/// What frames are made from.
+/// The source of frame contents.
 pub(super) enum Feed<'a> {
-    /// What the call brings, with numbers.
+    /// The frame passed to the call, with numbers.
     Numbers(Numbers),
-    /// A table.
+    /// Frames from a table.
     Table(&'a FrameTable),
 }
 
-/// The program, where it is parked, and its counters.
+/// The program, its parking place, and its counters.
 pub struct Generator {
     program: Program,
     counters: MappedArray,
     _parking: Parking,
-    /// An array of programs is emptied when no process has a descriptor of it.
+    /// Keep it: an array of programs is emptied when no process has a descriptor of it.
     _targets: Option<Map>,
 }
 
-/// A link to the loopback of a namespace where nothing ever comes. The descriptor keeps the
-/// namespace, and goes after the link.
+/// A link to the loopback of a namespace that receives nothing. The descriptor keeps the namespace
+/// alive, and is dropped after the link.
 struct Parking {
     _link: Link,
     _namespace: File,
 }
 
 impl Generator {
-    /// Numbers frames and hands each to the program of number `target`, or to the stack.
+    /// Numbers frames and hands each to the program with id `target`, or to the stack.
     ///
     /// # Errors
-    /// [`InjectError`], each variant as it says. Needs root in the first user namespace.
+    /// See [`InjectError`]. Needs root in the first user namespace.
     pub fn numbering(target: Option<u32>, numbers: Numbers) -> Result<Self, InjectError> {
         Self::new(target, Feed::Numbers(numbers))
     }
@@ -114,7 +114,7 @@ impl Generator {
                 ..ProgramOptions::default()
             };
             let program = Program::load(&code, &options)?;
-            // Now the array belongs to programs of this kind, and refuses others.
+            // From now on the array belongs to programs of this kind, and refuses others.
             match targets.set(0, target.as_fd().as_raw_fd() as u32) {
                 Ok(()) => {
                     let parking = park(&program)?;
@@ -129,9 +129,9 @@ impl Generator {
         Err(InjectError::Incompatible { program_id })
     }
 
-    /// Lets `repeat` frames, in `[1, 2^31)`, come in by an interface of the calling thread's
-    /// network namespace. They have the length of `frame`, and its bytes where the feed leaves
-    /// them. Fewer after a signal: the counters know.
+    /// Injects `repeat` frames, in `[1, 2^31)`, into an interface of the calling thread's network
+    /// namespace. They have the length of `frame`, and its bytes unless the feed changes them.
+    /// After a signal there are fewer: the counters are exact.
     ///
     /// # Errors
     /// [`InjectError::Bpf`].
@@ -156,21 +156,21 @@ impl Generator {
         self.counters.word(0, GENERATED)
     }
 
-    /// Frames that no receiver got: the program was taken away, or there was no room in them.
+    /// Frames that no receiver got: the program was detached, or the frame was too short.
     #[inline]
     pub fn not_taken(&self) -> u64 {
         self.counters.word(0, NOT_TAKEN)
     }
 
-    /// Both together.
+    /// The sum of both.
     #[inline]
     pub(super) fn handled(&self) -> u64 {
         self.generated() + self.not_taken()
     }
 }
 
-/// The program. One thread at a time runs it, so that plain additions will do. What its parts
-/// share: the context in R6, the counters in R7.
+/// Assembles the program. One thread at a time runs it, so plain additions suffice. Its parts share
+/// the context in R6 and the counters in R7.
 fn code(
     counters: &MappedArray,
     feed: &Feed<'_>,
@@ -189,7 +189,7 @@ fn code(
         Some(targets) => code.mov(R1, R6).load_map(R2, targets).mov(R3, 0).call(Helper::TailCall),
     };
     if targets.is_some() {
-        // It goes on here only if there was nothing to go to.
+        // This code runs only if the tail call found no program.
         count(&mut code, GENERATED, -1);
     }
     code.bind(aborted);
@@ -198,15 +198,15 @@ fn code(
     code.finish()
 }
 
-/// Adds to a counter.
+/// Emits an addition to a counter.
 fn count(code: &mut Assembler, word: usize, by: i32) {
     let at = word as i16 * WORD_BYTES;
     code.load(Size::Double, R1, R7, at).add(R1, by).store(Size::Double, R7, at, R1);
 }
 
-/// Writes the next number into the frame.
+/// Emits code that writes the next number into the frame.
 fn write_number(code: &mut Assembler, numbers: &Numbers, aborted: Label) {
-    // The caller knows the shape of the frame; the program drops one without room.
+    // The caller knows the shape of the frame; the program drops a frame that is too short.
     let offset = |at: usize| i16::try_from(at).unwrap_or(i16::MAX).min(i16::MAX - WORD_BYTES);
     let at = offset(numbers.at.unwrap_or(0));
     let ends = numbers.flows.map_or([0; 2], |flows| [flows.at, flows.complement_at].map(offset));
@@ -236,7 +236,8 @@ fn write_number(code: &mut Assembler, numbers: &Numbers, aborted: Label) {
     }
 }
 
-/// Gives the frame the length and the bytes of the next entry: that of the frames handled so far.
+/// Emits code that copies the next table entry into the frame: the index is the count of handled
+/// frames.
 fn copy_frame(code: &mut Assembler, table: &FrameTable, aborted: Label) {
     let copy = code.label();
     let not_taken_at = NOT_TAKEN as i16 * WORD_BYTES;
@@ -247,13 +248,13 @@ fn copy_frame(code: &mut Assembler, table: &FrameTable, aborted: Label) {
         .alu(Alu::Multiply, R1, ENTRY_BYTES as i32)
         .load_map_value(R2, table.map(), 0)
         .add(R2, R1)
-        // Where it is, and how long; within such bounds as the verifier can see.
+        // Offset and length, within bounds that the verifier can see.
         .load(Size::Word, R8, R2, 0)
         .alu(Alu::And, R8, OFFSETS as i32 - 1)
         .load(Size::Word, R9, R2, 4)
         .jump_if(Compare::Equal, R9, 0, aborted)
         .jump_if(Compare::Above, R9, INJECTED_BYTES_MAX as i32, aborted)
-        // By how much is the frame too long?
+        // How much too long is the frame?
         .load(Size::Word, R2, R6, xdp_context::DATA_END)
         .load(Size::Word, R3, R6, xdp_context::DATA)
         .alu(Alu::Subtract, R2, R3)
@@ -274,7 +275,7 @@ fn copy_frame(code: &mut Assembler, table: &FrameTable, aborted: Label) {
         .jump_if(Compare::NotEqual, R0, 0, aborted);
 }
 
-/// Attaches the program where nothing comes.
+/// Attaches the program to an interface that receives nothing.
 fn park(program: &Program) -> Result<Parking, InjectError> {
     let work = || {
         namespace::enter_new_network().map_err(InjectError::Parking)?;

@@ -1,12 +1,12 @@
-//! The table that frames are taken from: one value of an array map, which this process writes.
+//! The table of frames to inject: one value of an array map, which this process writes.
 //!
 //! ```text
 //! | entry 0: offset, length | entry 1 | ... | frames, back to back, each at a multiple of 16 .. |
 //! ```
 //!
-//! The program takes frame k from entry k modulo their number, where k is its own count of frames.
-//! So entries are written round and round. The room for bytes starts over whenever all frames have
-//! been taken.
+//! The program takes frame k from entry k modulo the table size, where k is its own count of
+//! frames. So entries are written in rotation. The space for bytes starts over whenever all frames
+//! have been taken.
 
 use std::os::fd::AsFd;
 use std::ptr::{self, NonNull};
@@ -16,28 +16,28 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use super::INJECTED_BYTES_MAX;
 use crate::bpf::{BpfError, Map, MapKind, MapOptions};
 
-/// The most frames of one call.
+/// The maximum number of frames per call.
 pub const FRAMES_AT_ONCE: usize = 4096;
 
 /// Bytes of an entry.
 pub(super) const ENTRY_BYTES: usize = 8;
 
-/// Where frames begin.
+/// Offset of the frames.
 pub(super) const FRAMES_AT: usize = FRAMES_AT_ONCE * ENTRY_BYTES;
 
-/// An offset is below this: a power of two, so that the verifier believes it.
+/// Upper bound of an offset: a power of two, so that the verifier can check it.
 pub(super) const OFFSETS: usize = 1 << 20;
 
 const TABLE_BYTES: usize = FRAMES_AT + OFFSETS + INJECTED_BYTES_MAX.next_multiple_of(16);
 
-/// The map can be mapped. Source: BPF_F_MMAPABLE, include/uapi/linux/bpf.h; kernel 5.5.
+/// The map can be mmapped. Source: BPF_F_MMAPABLE, include/uapi/linux/bpf.h; kernel 5.5.
 const MAPPABLE: u32 = 1 << 10;
 
-/// A map, and its only value mapped to be written.
+/// A map, with its only value mapped for writing.
 ///
 /// # Invariants
 /// `start` is the first of [`TABLE_BYTES`] bytes, mapped readable and writable from creation to
-/// drop. The kernel reads them only while a program runs, in a call of this thread's.
+/// drop. The kernel reads them only while a program runs, in a call by this thread.
 pub(super) struct FrameTable {
     map: Map,
     start: NonNull<u8>,
@@ -60,7 +60,7 @@ impl FrameTable {
             flags: MAPPABLE,
         })?;
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new mapping at an address of the kernel's choice disturbs no other.
+        // SAFETY: a new mapping at an address of the kernel's choice disturbs no other mapping.
         let start = unsafe { mmap(ptr::null_mut(), TABLE_BYTES, access, flags, map.as_fd(), 0) };
         let start = start.map_err(|error| BpfError::system("mmap of a BPF map")(error.into()))?;
         let start = NonNull::new(start.cast()).expect("a mapping is not at address 0");
@@ -71,10 +71,10 @@ impl FrameTable {
         &self.map
     }
 
-    /// Writes frame number `number`. False: there is no room for its bytes.
+    /// Writes frame number `number`. Returns false if there is no room for its bytes.
     ///
     /// # Panics
-    /// If it is longer than [`INJECTED_BYTES_MAX`].
+    /// If the frame is longer than [`INJECTED_BYTES_MAX`].
     #[inline]
     pub(super) fn write(&mut self, number: u64, frame: &[u8]) -> bool {
         assert!(frame.len() <= INJECTED_BYTES_MAX, "{} bytes", frame.len());
@@ -83,8 +83,8 @@ impl FrameTable {
         }
         let entry = number as usize % FRAMES_AT_ONCE * ENTRY_BYTES;
         let words = [self.end as u32, frame.len() as u32];
-        // SAFETY: an entry is in front of the frames, and a frame that begins below `OFFSETS` ends
-        // inside of the mapping. `&mut self` excludes others; no program runs now.
+        // SAFETY: an entry is before the frames, and a frame that begins below `OFFSETS` ends
+        // inside the mapping. `&mut self` excludes others; no program runs now.
         unsafe {
             self.start.add(entry).cast::<[u32; 2]>().write(words);
             let to = self.start.add(FRAMES_AT + self.end);
@@ -94,7 +94,7 @@ impl FrameTable {
         true
     }
 
-    /// All frames have been taken: their room is free.
+    /// Frees the space of all frames, which have been taken.
     pub(super) fn clear(&mut self) {
         self.end = 0;
     }

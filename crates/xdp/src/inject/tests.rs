@@ -1,4 +1,4 @@
-//! Whatever is pushed comes in, byte for byte.
+//! Every pushed frame arrives, byte for byte.
 
 use std::thread;
 
@@ -9,7 +9,7 @@ use burstline_afpacket::{Ring, RingOptions};
 use burstline_skip::skip;
 use burstline_sys::namespace::enter_new_network;
 
-/// Runs a test in a namespace with a veth pair, `v0` and `v1`; says aloud if it may not.
+/// Runs a test in a namespace with a veth pair, `v0` and `v1`; reports if it may not.
 fn with_injector(test: &str, job: impl FnOnce(BurstInjector) + Send + 'static) {
     let work = move || {
         enter_new_network().map_err(InjectError::Parking)?;
@@ -29,7 +29,7 @@ fn with_injector(test: &str, job: impl FnOnce(BurstInjector) + Send + 'static) {
     }
 }
 
-/// Takes this many packets.
+/// Receives this many packets.
 fn arrived(ring: &mut Ring, count: usize) -> Vec<Vec<u8>> {
     // The interface itself sends IPv6 when it comes up.
     arrived_where(ring, count, |frame| frame[12..14] != [0x86, 0xdd])
@@ -47,7 +47,7 @@ fn frames_of_all_lengths_come_in_as_they_are_in_runs_of_all_sizes() {
             let mut expected = Vec::new();
             while expected.len() < run {
                 let mut frame = [&[0xff; 12], &[0x88, 0xb5][..]].concat();
-                // No pattern of lengths that a buffer could remember.
+                // Lengths without a pattern that a buffer could keep.
                 let length = 14 + (number.wrapping_mul(2_654_435_761) >> 20) as usize % 1_500;
                 frame.extend((14..length).map(|at| (at as u32 * 7 + number) as u8));
                 if !injector.push(&frame) {

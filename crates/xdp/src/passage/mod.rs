@@ -1,31 +1,31 @@
-//! Passing on: what comes in by one queue leaves by another, in the frames it came in.
+//! Forwards packets from one queue to another, in the frames they arrived in.
 //!
 //! ```text
 //!            entry: rx ring                         exit: tx ring
-//!   device ----------------> ours: looked at, ------------------> device
-//!     ^                      rewritten, or dropped                   |
-//!     |                         | dropped                            |
-//!     '---- entry: fill ring <--+----------- exit: completion ring <-'
+//!   device ----------------> ours: inspected, ------------------> device
+//!     ^                      rewritten, or dropped                  |
+//!     |                         | dropped                           |
+//!     '---- entry: fill ring <--+----------- exit: completion ring <'
 //! ```
 //!
-//! One memory for both queues. The entry's socket registers it, and the exit's binds to it with
+//! Both queues share one memory. The entry's socket registers it, and the exit's binds to it with
 //! `XDP_SHARED_UMEM` (Linux 5.10: on another device, with its own fill and completion ring). Each
 //! direction has its own frames. The two directions between a pair of queues share the sockets and
 //! the memory, but no ring, so each can run on its own thread.
 //!
-//! No packet has several frames: the sockets are bound without `XDP_USE_SG`, so the kernel drops
-//! what is longer than a frame, and counts it.
+//! A packet never spans several frames: the sockets are bound without `XDP_USE_SG`, so the kernel
+//! drops and counts packets longer than a frame.
 //!
 //! At most half of the frames are on their way out. So a stuck exit takes no frames from the entry.
-//! What it has no room for is [`Passed::full`], or waits in the rx ring.
+//! Packets beyond that are dropped as [`Passed::full`], or wait in the rx ring.
 //!
 //! # Invariants
 //! - P1. Each frame of a direction is in one place: at the entry (fill ring, kernel, rx ring), with
 //!   us (the current packet, or `ours`), or at the exit (tx ring, kernel, completion ring). Debug
-//!   builds keep the owner of each and refuse what is not the other's to give.
-//! - P2. Bytes are touched only of the one packet that is ours, and within its frame.
+//!   builds track the owner of each frame and refuse a transfer by anyone else.
+//! - P2. Only bytes of the one packet that is ours are accessed, and only within its frame.
 //! - P3. taken = passed on + dropped by the caller + full + bad. The kernel's rings and this
-//!   module's list together have all frames that are not inside of a device ([`Passage::census`]).
+//!   module's list together hold all frames that are not inside a device ([`Passage::census`]).
 //!
 //! Source: net/xdp/xsk.c and xsk_buff_pool.c of Linux 6.18: `xsk_bind`, `xp_assign_dev_shared`.
 
@@ -51,24 +51,24 @@ use owners::{Owner, Owners};
 /// What to do with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It goes on.
+    /// Forward it.
     Send,
-    /// It goes nowhere: its frame is free.
+    /// Drop it and free its frame.
     Drop,
 }
 
-/// What a call of [`Passage::pass`] did.
+/// The result of a call of [`Passage::pass`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
     /// Packets taken from the rx ring.
     pub taken: u32,
-    /// Of them, those that the tx ring had no room for.
+    /// Packets of `taken` that the tx ring had no room for.
     pub full: u32,
-    /// Of them, those that the kernel described wrongly: 1 at most, the last.
+    /// Packets of `taken` with a bad descriptor: at most 1, the last.
     pub bad: u32,
 }
 
-/// Where the frames of a direction are.
+/// The locations of a direction's frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// All of them.
@@ -77,16 +77,16 @@ pub struct Census {
     pub fill: u32,
     /// In the rx ring, with a packet.
     pub rx: u32,
-    /// Here.
+    /// In our list.
     pub ours: u32,
-    /// In the tx ring, not looked at by the kernel.
+    /// In the tx ring, not yet taken by the kernel.
     pub tx: u32,
     /// In the completion ring.
     pub completion: u32,
 }
 
 impl Census {
-    /// Frames in none of these places: inside of the kernel or a device. 0 when nothing is in
+    /// Returns frames in none of these places: inside the kernel or a device. 0 when nothing is in
     /// flight; negative if a frame is in two places.
     pub fn elsewhere(&self) -> i64 {
         let found = [self.fill, self.rx, self.ours, self.tx, self.completion];
@@ -96,7 +96,7 @@ impl Census {
 
 /// One direction between two queues.
 pub struct Passage {
-    // In this order: rings and sockets are closed before the memory goes away.
+    // Field order matters: rings and sockets are closed before the memory is freed.
     rx: Ring<xdp_desc>,
     fill: Ring<u64>,
     out: Outgoing,
@@ -104,24 +104,24 @@ pub struct Passage {
     exit: Arc<QueueEnd>,
     memory: Arc<FrameMemory>,
     frames: u32,
-    /// Free frames that the fill ring had no room for yet.
+    /// Free frames that did not fit into the fill ring yet.
     ours: Vec<u32>,
     owners: Owners,
     is_always_told: bool,
 }
 
 impl Passage {
-    /// The queue that packets come in by.
+    /// The queue that receives packets.
     pub fn entry(&self) -> &QueueEnd {
         &self.entry
     }
 
-    /// The queue that they leave by.
+    /// The queue that sends them.
     pub fn exit(&self) -> &QueueEnd {
         &self.exit
     }
 
-    /// Whether both devices work in the frames themselves, without a copy.
+    /// Whether both devices access the frames directly, without a copy.
     pub fn is_zero_copy(&self) -> bool {
         self.entry.is_zero_copy() && self.exit.is_zero_copy()
     }
@@ -131,20 +131,21 @@ impl Passage {
         self.memory.frame_area()
     }
 
-    /// Where their pages are.
+    /// The placement of their pages.
     pub fn placement(&self) -> &Placement {
         self.memory.placement()
     }
 
-    /// Takes up to `budget` packets from the rx ring and shows each to `work`. Puts the ones that
-    /// `work` passes into the tx ring, for the next [`send`](Self::send). Where that has no room,
-    /// packets stay in the rx ring, up to `backlog` of them; beyond that they are dropped, unseen.
+    /// Takes up to `budget` packets from the rx ring and passes each to `work`. Packets that `work`
+    /// forwards go into the tx ring, for the next [`send`](Self::send). If the tx ring has no room,
+    /// packets stay in the rx ring, up to `backlog` of them. Packets beyond that are dropped
+    /// unseen.
     ///
-    /// Cost: no system call; a packet is not touched but by `work`.
+    /// Cost: no system call; only `work` touches a packet.
     ///
     /// # Errors
-    /// [`XdpError::BadDescriptor`], beside what was done before: what the kernel says cannot be.
-    /// Nothing more is taken.
+    /// [`XdpError::BadDescriptor`], together with the result so far: the kernel's descriptor is
+    /// invalid. Nothing more is taken.
     #[inline]
     pub fn pass(
         &mut self,
@@ -174,8 +175,8 @@ impl Passage {
                 }
                 _ => {
                     let start = self.memory.at(desc.addr as u32);
-                    // SAFETY: `frame_to` has checked that the bytes are inside of one frame, which
-                    // is mapped and was zeroed. It came out of the rx ring, so it is ours (P1), and
+                    // SAFETY: `frame_to` has checked that the bytes are inside one frame, which is
+                    // mapped and was zeroed. It came out of the rx ring, so it is ours (P1), and
                     // this is the only reference into it (P2).
                     let bytes =
                         unsafe { slice::from_raw_parts_mut(start.as_ptr(), desc.len as usize) };
@@ -194,21 +195,22 @@ impl Passage {
         (passed, Ok(()))
     }
 
-    /// Tells the kernel to send what was passed on, as far as it takes it now. True: all.
+    /// Tells the kernel to send the forwarded packets, as far as it takes them now. Returns true if
+    /// it took all.
     ///
-    /// Cost: in copy mode one system call for up to all packets; else one, or none.
+    /// Cost: in copy mode one system call for up to all packets; otherwise one or none.
     ///
     /// # Errors
-    /// What the kernel says, `ENXIO` when the interface is gone.
+    /// Errors from the kernel, `ENXIO` when the interface is gone.
     pub fn send(&mut self) -> io::Result<bool> {
         self.out.send()
     }
 
-    /// Gives frames whose packets were sent, refused or dropped back to the entry. Returns how many
-    /// came back from the exit.
+    /// Returns frames of sent, refused or dropped packets to the entry. Returns how many came back
+    /// from the exit.
     ///
     /// # Errors
-    /// [`XdpError::BadDescriptor`]: the kernel gave back a frame that it did not have.
+    /// [`XdpError::BadDescriptor`]: the kernel returned a frame that it did not have.
     #[inline]
     pub fn recycle(&mut self) -> Result<u32, XdpError> {
         let Self { out, memory, owners, ours, .. } = self;
@@ -227,59 +229,59 @@ impl Passage {
         reclaimed.map_err(|address| self.exit.bad_descriptor(address, 0))
     }
 
-    /// Call it when there was nothing: wakes the kernel to fill frames, if it needs a wakeup. Cost:
-    /// nothing, or one system call.
+    /// Wakes the kernel to fill frames, if it needs a wakeup. Call it when there were no packets.
+    /// Cost: one system call or none.
     pub fn wake_entry(&self) {
         if self.is_always_told || self.fill.needs_wakeup() {
-            // What goes wrong shows in the entry's `link_state`.
+            // Errors show in the entry's `link_state`.
             let _ = self.entry.socket().kick_receive();
         }
     }
 
-    /// Packets in the rx ring: exact when none arrives meanwhile.
+    /// Packets in the rx ring. Exact if none arrives meanwhile.
     pub fn in_rx(&self) -> u32 {
         self.rx.peek().count() as u32
     }
 
-    /// Packets that were passed on and have not come back.
+    /// Packets at the exit: forwarded, and not come back.
     #[inline]
     pub fn in_exit(&self) -> u32 {
         let counts = self.out.counts();
         (counts.pushed - counts.completed) as u32
     }
 
-    /// Packets that the kernel has not even taken from the tx ring.
+    /// Packets that the kernel has not yet taken from the tx ring.
     pub fn in_tx(&self) -> u32 {
         self.out.waiting()
     }
 
-    /// What became of the packets that were passed on, as of the last [`send`](Self::send) and
+    /// Counts of the forwarded packets, as of the last [`send`](Self::send) and
     /// [`recycle`](Self::recycle).
     pub fn counts(&self) -> SenderCounts {
         self.out.counts()
     }
 
-    /// Bytes of the packets that were passed on and came back, those of refused ones apart, if the
-    /// newest `missing` are not counted. In copy mode they come back in order, so this is exact.
+    /// Bytes of forwarded packets that came back, without refused ones, not counting the newest
+    /// `missing`. In copy mode packets come back in order, so this is exact.
     pub fn sent_bytes(&self, missing: u32) -> u64 {
         let bytes = self.out.bytes(missing);
         bytes.pushed.saturating_sub(bytes.refused + bytes.newest)
     }
 
-    /// How full the entry's rings are. Cost: two loads.
+    /// Fill levels of the entry's rings. Cost: two loads.
     pub fn rings(&self) -> RingsNow {
         RingsNow::of(&self.rx, &self.fill, self.frames)
     }
 
-    /// What the kernel has counted at the entry. Cost: one system call.
+    /// Reads the kernel's counters at the entry. Cost: one system call.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn statistics(&self) -> io::Result<SocketStatistics> {
         self.entry.statistics()
     }
 
-    /// Where all frames are. Exact when nothing arrives and nothing is on its way.
+    /// Locates all frames. Exact if nothing arrives and nothing is in flight.
     pub fn census(&self) -> Census {
         Census {
             frames: self.frames,
@@ -291,14 +293,14 @@ impl Passage {
         }
     }
 
-    /// Room at the exit, up to `wanted`: half of the frames may be there at most.
+    /// Returns the room at the exit, up to `wanted`: at most half of the frames may be there.
     #[inline]
     fn room(&mut self, wanted: u32) -> u32 {
         let wanted = wanted.min((self.frames / 2).saturating_sub(self.in_exit()));
         self.out.room(wanted)
     }
 
-    /// The frame that a kernel's address is in, which goes from one owner to the other.
+    /// Returns the frame at a kernel's address, and moves it from one owner to the other.
     #[inline]
     fn frame_to(&mut self, address: u64, length: u32, from: Owner, to: Owner) -> Option<u32> {
         let frame = self.memory.frame_of(address, length)?;

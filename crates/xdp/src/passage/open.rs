@@ -1,4 +1,4 @@
-//! Opening: one memory, one or two sockets, a direction or both.
+//! Opens a passage: one memory, one or two sockets, one direction or both.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -13,28 +13,26 @@ use crate::{Copying, XdpError};
 use burstline_sys::limits;
 use burstline_sys::memory::{NodeId, PageChoice};
 
-/// What a passage is opened with.
+/// Options of a passage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassageOptions {
-    /// Bytes of a frame: 2048 or 4096. A packet that is longer than a frame, less 256, is dropped
-    /// by the kernel.
+    /// Bytes of a frame: 2048 or 4096. The kernel drops packets longer than a frame less 256 bytes.
     pub frame_bytes: u32,
-    /// Frames of each direction, a power of two from 128. All can be in the fill and the rx ring,
-    /// half of them in the tx and the completion ring.
+    /// Frames of each direction, a power of two from 128. All fit into the fill and the rx ring,
+    /// half of them into the tx and the completion ring.
     pub frames: u32,
-    /// Copy or zero-copy, at both ends: `Auto` is zero-copy where both drivers can.
+    /// Copy or zero-copy, at both ends: `Auto` is zero-copy if both drivers support it.
     pub copying: Copying,
-    /// Whether the kernel says when it wants a system call, instead of one at every poll.
+    /// Whether to make a system call only when the kernel requests it, instead of at every poll.
     pub needs_wakeup: bool,
     /// Pages of the memory.
     pub pages: PageChoice,
-    /// Its node.
+    /// Its NUMA node.
     pub node: Option<NodeId>,
 }
 
 impl Default for PassageOptions {
-    /// 4 MiB of frames for each direction: 1 ms at 2 Mpps until a core that was taken away has to
-    /// be back.
+    /// 4 MiB of frames for each direction: a preempted core may be away for 1 ms at 2 Mpps.
     fn default() -> Self {
         Self {
             frame_bytes: 2048,
@@ -47,24 +45,24 @@ impl Default for PassageOptions {
     }
 }
 
-/// Which way packets go.
+/// The direction of packets.
 #[derive(Clone, Copy)]
 struct Direction {
-    /// Of the ends, by number.
+    /// Indices of the ends.
     entry: usize,
     exit: usize,
 }
 
 impl Passage {
-    /// Opens the way from queue `ends[0]` to queue `ends[1]`, and with `is_both` also the way back.
-    /// Each end is an interface of the calling thread's network namespace and a queue of it. An end
-    /// that is given twice is one: what comes in by it leaves by it.
+    /// Opens the direction from queue `ends[0]` to queue `ends[1]`, and with `is_both` also the
+    /// reverse. Each end is a queue of an interface of the calling thread's network namespace. If
+    /// both ends are equal, packets received on the queue leave on the same queue.
     ///
-    /// All frames are in the fill rings; packets come once an XDP program redirects them to
-    /// [`entry`](Self::entry). A queue that is taken is tried again for two seconds.
+    /// All frames are in the fill rings; packets arrive once an XDP program redirects them to
+    /// [`entry`](Self::entry). A busy queue is retried for two seconds.
     ///
     /// # Errors
-    /// [`XdpError`], each variant as it says.
+    /// See [`XdpError`].
     pub fn open(
         ends: [(&str, u32); 2],
         is_both: bool,
@@ -72,7 +70,7 @@ impl Passage {
     ) -> Result<Vec<Self>, XdpError> {
         let opened = Self::open_as(ends, is_both, options);
         match (opened, options.copying) {
-            // The first device can, the second cannot.
+            // The first device supports it, the second does not.
             (Err(XdpError::NoZeroCopy { .. }), Copying::Auto) => {
                 let options = PassageOptions { copying: Copying::Copy, ..options.clone() };
                 Self::open_as(ends, is_both, &options)
@@ -100,15 +98,14 @@ impl Passage {
         let (pages, node) = (options.pages, options.node);
         let shape = FrameShape { frames, frame_bytes, tail_bytes: 0, pages, node };
         let memory = Arc::new(FrameMemory::create(ends[0].0, &shape)?);
-        // The kernel counts the frames of all sockets. If the limit is too low, registering
-        // these fails.
+        // The kernel counts the frames of all sockets. If the limit is too low, registration fails.
         let _ = limits::allow_locked_memory(memory.frame_area() as u64);
         let count = if is_one { 1 } else { 2 };
         let open = |&(interface, queue): &(&str, u32)| QueueEnd::new(interface, queue);
         let mut ends = ends[..count].iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let mut rings = Vec::new();
         // SAFETY: a `Passage` drops its rings and sockets before the memory, and so do we on
-        // errors, as `memory` was made first. Frames are touched only while they are ours (P1).
+        // errors, as `memory` was made first. Frames are accessed only while they are ours (P1).
         unsafe { memory.register(ends[0].socket(), &ends[0].interface().link.name) }?;
         for &direction in directions {
             ask(&ends, direction, options)?;
@@ -178,7 +175,7 @@ impl Rings {
     }
 }
 
-/// Asks for the rings of a direction.
+/// Requests the rings of a direction.
 fn ask(ends: &[QueueEnd], direction: Direction, options: &PassageOptions) -> Result<(), XdpError> {
     let (entry, exit) = (&ends[direction.entry], &ends[direction.exit]);
     let set = || {
@@ -189,7 +186,7 @@ fn ask(ends: &[QueueEnd], direction: Direction, options: &PassageOptions) -> Res
     set().map_err(XdpError::system(&entry.interface().link.name, "setting up XDP rings"))
 }
 
-/// The kernel wants a fill ring and a completion ring also where they are not used.
+/// Adds the fill ring and completion ring that the kernel requires even if they are unused.
 fn spare(end: &QueueEnd, number: usize, directions: &[Direction]) -> Result<(), XdpError> {
     let set = || {
         if directions.iter().all(|direction| direction.entry != number) {
@@ -203,7 +200,7 @@ fn spare(end: &QueueEnd, number: usize, directions: &[Direction]) -> Result<(), 
     set().map_err(XdpError::system(&end.interface().link.name, "setting up XDP rings"))
 }
 
-/// Takes the queues: the first with the memory, the second with the first's.
+/// Binds both queues: the first with the memory, the second with the first one's memory.
 fn bind_all(ends: &mut [QueueEnd], options: &PassageOptions) -> Result<(), XdpError> {
     let binding = Binding {
         copying: options.copying,

@@ -1,6 +1,6 @@
-//! Who has each frame: known in debug builds, believed in others.
+//! Owners of frames: tracked in debug builds, assumed in release builds.
 
-/// One who may have a frame.
+/// A possible owner of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// Fill ring, kernel or rx ring.
@@ -20,7 +20,7 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// All are the entry's.
+    /// All frames belong to the entry.
     #[cfg_attr(not(debug_assertions), expect(unused_variables, reason = "nothing is kept"))]
     pub(super) fn new(first: u32, frames: u32) -> Self {
         Self {
@@ -31,7 +31,8 @@ impl Owners {
         }
     }
 
-    /// Moves a frame. False: it is not one of our frames, or another owner's to give.
+    /// Moves a frame to another owner. Returns false if the frame is not ours, or `from` does not
+    /// own it.
     #[inline]
     #[cfg_attr(not(debug_assertions), expect(unused_variables, clippy::unused_self))]
     pub(super) fn hand_over(&mut self, frame: u32, from: Owner, to: Owner) -> bool {
@@ -60,8 +61,8 @@ mod tests {
         (*random % u64::from(limit)) as u32
     }
 
-    /// Frames go round by the hundred; then one is given away a second time, comes from where it
-    /// is not, or never comes back.
+    /// Frames circulate by the hundred. Then one is returned twice, comes from the wrong place, or
+    /// never comes back.
     #[test]
     fn seeded_double_frees_stale_frames_and_leaks_are_all_found() {
         const FRAMES: u32 = 64;
@@ -70,7 +71,7 @@ mod tests {
         for seed in 1..=1000_u64 {
             let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
             let mut owners = Owners::new(0, FRAMES);
-            // How many steps of its round each frame has made.
+            // Steps of its round trip that each frame has made.
             let mut steps = [0_usize; FRAMES as usize];
             let step = |owners: &mut Owners, steps: &mut [usize], frame: u32| {
                 let back = (Owner::Us, Owner::Entry);
@@ -85,14 +86,14 @@ mod tests {
             let (kind, frame) = (seed as usize % 3, next(&mut random, FRAMES));
             let is_found = match kind {
                 0 => {
-                    // To the kernel, and once more.
+                    // Given to the kernel twice.
                     while steps[frame as usize] % 4 != 0 {
                         step(&mut owners, &mut steps, frame);
                     }
                     !owners.hand_over(frame, Owner::Us, Owner::Entry)
                 }
                 1 => {
-                    // Out of the completion ring, while it is in the fill ring.
+                    // Completed although it is in the fill ring.
                     while steps[frame as usize] % 4 != 0 {
                         step(&mut owners, &mut steps, frame);
                     }

@@ -1,5 +1,5 @@
-//! What becomes of packets and frames when the kernel says something that cannot be. It does not,
-//! so the books are made to disagree with it.
+//! Packets and frames after impossible descriptors. The kernel never sends any, so the tests
+//! falsify our own records.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::thread;
@@ -16,7 +16,7 @@ use crate::{Sender, SenderOptions};
 const PATIENCE: Duration = Duration::from_secs(20);
 const FRAMES: u32 = 256;
 
-/// Has an interface's packets go to a passage's entry.
+/// Redirects an interface's packets to a passage's entry.
 fn redirect_to(passage: &Passage) -> (Map, Link) {
     let options = MapOptions {
         name: "test",
@@ -40,7 +40,7 @@ fn redirect_to(passage: &Passage) -> (Map, Link) {
     (map, link)
 }
 
-/// A passage from `v1` back to `v1` with `packets` packets in its rx ring.
+/// Opens a passage from `v1` back to `v1` with `packets` packets in its rx ring.
 fn with_packets(packets: u32) -> (Passage, (Map, Link)) {
     let options = PassageOptions { frames: FRAMES, ..PassageOptions::default() };
     let mut passages = Passage::open([("v1", 0), ("v1", 0)], false, &options).unwrap();
@@ -67,7 +67,7 @@ fn number(packet: &[u8]) -> u8 {
 fn what_was_done_before_a_bad_descriptor_is_told_and_the_rest_goes_on() {
     with_pair("what_was_done_before_a_bad_descriptor_is_told_and_the_rest_goes_on", || {
         let (mut passage, _redirect) = with_packets(10);
-        // The fourth packet's frame, by our books, is not the kernel's to give.
+        // By our records the fourth packet's frame does not belong to the kernel.
         let fourth = passage.rx.peek().nth(3).unwrap();
         let frame = passage.memory.frame_of(fourth.addr, fourth.len).unwrap();
         assert!(passage.owners.hand_over(frame, Owner::Entry, Owner::Us));
@@ -93,7 +93,7 @@ fn what_was_done_before_a_bad_descriptor_is_told_and_the_rest_goes_on() {
             passage.recycle().unwrap();
             assert!(start.elapsed() < PATIENCE);
         }
-        // The bad one's frame is nobody's from now on.
+        // The bad packet's frame has no owner from now on.
         let census = passage.census();
         assert_eq!((census.elsewhere(), passage.counts().completed), (1, 8), "{census:?}");
     });
@@ -117,7 +117,7 @@ fn frames_that_came_back_before_one_that_was_never_sent_are_counted() {
         assert!(matches!(passage.recycle(), Err(XdpError::BadDescriptor { .. })));
         assert_eq!(passage.counts().completed, 2);
         assert_eq!(passage.recycle().unwrap(), 2);
-        // One is at the exit for ever, by the counts: it will be given up, by name.
+        // By the counts, one is at the exit forever: it will be given up, by name.
         assert_eq!((passage.counts().completed, passage.in_exit()), (4, 1));
     });
 }

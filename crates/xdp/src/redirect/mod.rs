@@ -1,4 +1,4 @@
-//! The program that sends an interface's packets to sockets, one for all queues.
+//! The program that redirects an interface's packets to sockets, one program for all queues.
 //!
 //! ```text
 //! packet --> program: seen += 1 --> `only`? --> the queue's slot in `sockets` --> socket
@@ -6,8 +6,8 @@
 //!                                    '-------------'--> passed += 1 --> the host
 //! ```
 //!
-//! Who owns what: [`Redirect`] has the link, the map of sockets and the counters. The program is on
-//! the interface until the last queue leaves, or the value is dropped. Counters stay readable.
+//! Ownership: [`Redirect`] has the link, the map of sockets and the counters. The program is
+//! attached until the last queue leaves, or the value is dropped. Counters stay readable.
 
 mod program;
 
@@ -25,27 +25,27 @@ use crate::bpf::{
 use crate::{Socket, XdpInterface};
 use program::{PASSED, Parts, SEEN, WORDS};
 
-/// What to attach.
+/// Options of the program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RedirectOptions<'a> {
-    /// Where it runs; `Auto` tries the driver first, and says why it is not there.
+    /// The mode; `Auto` tries the driver first, and reports why that failed.
     pub mode: XdpMode,
-    /// Whether each packet that is taken gets the time in front of it: 8 bytes.
+    /// Whether each redirected packet gets an 8-byte timestamp in front of it.
     pub has_time: bool,
-    /// Which packets to take; `None` for all. Others go to the host.
+    /// The packets to redirect; `None` for all. The others go to the host.
     pub only: Option<&'a [Instruction]>,
 }
 
-/// How long another program may take to go away.
+/// How long to wait for another program to be detached.
 const ATTACHED_PATIENCE: Duration = Duration::from_millis(500);
 const ATTACHED_PAUSE: Duration = Duration::from_millis(10);
 
-/// What the program has counted on one queue, over all cores.
+/// The program's counters of one queue, over all cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
-    /// Packets that the program was run for.
+    /// Packets that the program saw.
     pub seen: u64,
-    /// Those of them that it left to the host.
+    /// Packets of `seen` that it passed to the host.
     pub passed: u64,
 }
 
@@ -55,7 +55,7 @@ pub struct QueueSlot<'a> {
     pub queue: u32,
     /// Its XDP socket.
     pub socket: BorrowedFd<'a>,
-    /// Whether the device writes into our memory.
+    /// Whether the device writes into our memory directly.
     pub is_zero_copy: bool,
 }
 
@@ -66,25 +66,25 @@ impl<'a> From<&'a Socket> for QueueSlot<'a> {
     }
 }
 
-/// An attached program. Dropping it takes the program off.
+/// An attached program. It is detached on drop.
 pub struct Redirect {
     counters: MappedArray,
     sockets: Map,
     queues: u32,
-    /// Those that have a socket.
+    /// Queues that have a socket.
     ours: Vec<u32>,
     cores: u32,
     mode: XdpMode,
     notes: Vec<String>,
-    /// The link, and how many ports need it.
+    /// The link, and the number of ports that need it.
     link: Mutex<(Option<Link>, usize)>,
 }
 
 impl Redirect {
-    /// Loads the program, gives it the sockets, and attaches it: packets come from then on.
+    /// Loads the program, gives it the sockets, and attaches it: packets arrive from then on.
     ///
     /// # Errors
-    /// [`BpfError`], each variant as it says; also where `only` is too long, or cannot run here.
+    /// See [`BpfError`]; also if `only` is too long, or not possible here.
     pub fn new(
         interface: &XdpInterface,
         sockets: &[QueueSlot<'_>],
@@ -113,10 +113,11 @@ impl Redirect {
         Ok(Self { counters, sockets: map, queues, ours, cores, mode, notes, link })
     }
 
-    /// Does all that [`new`](Self::new) does but attaching: the interface does not notice.
+    /// Does everything that [`new`](Self::new) does except attaching: the interface is not
+    /// affected.
     ///
     /// # Errors
-    /// [`BpfError`], each variant as it says.
+    /// See [`BpfError`].
     pub fn rehearse(
         interface: &XdpInterface,
         options: RedirectOptions<'_>,
@@ -135,37 +136,37 @@ impl Redirect {
         load(parts).map(drop)
     }
 
-    /// Where it runs.
+    /// The mode in which it runs.
     pub fn mode(&self) -> XdpMode {
         self.mode
     }
 
-    /// A note on how it was attached.
+    /// Notes on how it was attached.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// What the program has counted on a queue. Cost: two loads a core.
+    /// Returns the program's counters of a queue. Cost: two loads per core.
     pub fn counts(&self, queue: u32) -> QueueCounts {
         let sum = |word: usize| {
             let lines = (0..self.cores).map(|core| (core * self.queues + queue) * WORDS);
             lines.map(|line| self.counters.word(0, line as usize + word)).sum()
         };
-        // In the reverse of the program's order: what was passed was seen before.
+        // In reverse order of the program: every passed packet was seen before.
         let passed = sum(PASSED);
         QueueCounts { seen: sum(SEEN), passed }
     }
 
-    /// Packets that came by queues without a port of ours, and went to the host.
+    /// Packets on queues without a port of ours, which went to the host.
     pub fn seen_elsewhere(&self) -> u64 {
         let others = (0..self.queues).filter(|queue| !self.ours.contains(queue));
         others.map(|queue| self.counts(queue).seen).sum()
     }
 
-    /// A queue's packets go to the host from now on. The last queue takes the program off.
+    /// Passes a queue's packets to the host from now on. The last queue detaches the program.
     pub fn leave(&self, queue: u32) {
-        // It fails where there is nothing to empty, or, before Linux 5.19, without the privilege:
-        // then packets come until the program is off.
+        // It fails if there is nothing to delete, or without the privilege before Linux 5.19. Then
+        // packets arrive until the program is detached.
         let _ = self.sockets.delete(&queue.to_ne_bytes());
         let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         link.1 = link.1.saturating_sub(1);
@@ -175,7 +176,7 @@ impl Redirect {
     }
 }
 
-/// What the program works with: counters of each core and queue, and the queues' sockets.
+/// The program's maps: counters of each core and queue, and the queues' sockets.
 struct Tables {
     cores: u32,
     counters: MappedArray,
@@ -204,18 +205,18 @@ fn load(parts: Parts<'_>) -> Result<Program, BpfError> {
         let name = "burstline";
         Program::load(&code, &ProgramOptions { name, has_fragments, ..ProgramOptions::default() })
     };
-    // Kernels before 5.18 know no packets of several buffers. The first error tells more.
+    // Kernels before 5.18 do not support packets of several buffers. The first error says more.
     load(true).or_else(|error| load(false).map_err(|_| error))
 }
 
-/// A program that is on its interface.
+/// An attached program.
 struct Placed {
     link: Link,
     mode: XdpMode,
     notes: Vec<String>,
 }
 
-/// Attaches in the mode asked for, and says in which, and what else was tried.
+/// Attaches in the requested mode. Returns the mode used, and notes on failed attempts.
 fn attach(parts: Parts<'_>, interface: &XdpInterface, wanted: XdpMode) -> Result<Placed, BpfError> {
     let program = load(parts)?;
     let on = |mode| attach_patiently(&program, interface.link.index, mode);
@@ -233,8 +234,8 @@ fn attach(parts: Parts<'_>, interface: &XdpInterface, wanted: XdpMode) -> Result
     }
 }
 
-/// As [`Link::attach_xdp`], and waits a little for the end of a program before us: a process that
-/// was started meanwhile may still have its descriptor.
+/// Like [`Link::attach_xdp`], but waits briefly for a previous program to be detached: a process
+/// started meanwhile may still have its descriptor.
 fn attach_patiently(program: &Program, index: u32, mode: XdpMode) -> Result<Link, BpfError> {
     let patience = Instant::now() + ATTACHED_PATIENCE;
     loop {

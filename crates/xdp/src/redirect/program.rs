@@ -1,11 +1,11 @@
-//! The redirect program, in the kernel's own bytecode.
+//! The redirect program, in eBPF.
 //!
 //! ```text
 //! R6 context    R9 this core's counters of the queue: seen, redirected, passed
 //! ```
 //!
-//! Counters are plain words: a program runs to its end on its core, and each core has its
-//! own cache line for each queue. They lie in one value of one array map, so that an address is an
+//! Counters are plain words: a program is not preempted on its core, and each core has its own
+//! cache line for each queue. They are in one value of one array map, so that an address takes one
 //! addition, and this process reads them as memory.
 
 use burstline_sys::filter::Instruction as ClassicInstruction;
@@ -15,20 +15,20 @@ use crate::bpf::{
     Register::*, Size, translate, xdp_action, xdp_context,
 };
 
-/// Words of one core and queue: a cache line.
+/// Words per core and queue: a cache line.
 pub(super) const WORDS: u32 = 8;
-/// Packets that the program was run for.
+/// Packets that the program saw.
 pub(super) const SEEN: usize = 0;
-/// Packets sent on to a socket: seen - passed by the program's own count, for users who read the
-/// map (`bpftool map dump name bl_counters`).
+/// Packets redirected to a socket: seen - passed, counted by the program for users who read the map
+/// (`bpftool map dump name bl_counters`).
 const REDIRECTED: usize = 1;
-/// Packets left to the host.
+/// Packets passed to the host.
 pub(super) const PASSED: usize = 2;
 
-/// Bytes in front of a packet for its time: ns of international atomic time.
+/// Bytes in front of a packet for its time: ns of International Atomic Time.
 const TIME_BYTES: i32 = 8;
 
-/// What the program works with.
+/// Inputs of the program.
 #[derive(Clone, Copy)]
 pub(super) struct Parts<'a> {
     /// One value: `cores * queues` times [`WORDS`] words.
@@ -36,18 +36,18 @@ pub(super) struct Parts<'a> {
     pub(super) sockets: &'a Map,
     pub(super) queues: u32,
     pub(super) cores: u32,
-    /// Whether each packet that is taken gets the time in front of it.
+    /// Whether each redirected packet gets the time in front of it.
     pub(super) has_time: bool,
-    /// Whether it takes packets of several buffers.
+    /// Whether it accepts packets of several buffers.
     pub(super) has_fragments: bool,
-    /// Which packets to take; `None` for all.
+    /// The packets to redirect; `None` for all.
     pub(super) only: Option<&'a [ClassicInstruction]>,
 }
 
-/// Assembles it.
+/// Assembles the program.
 ///
 /// # Errors
-/// A program of `only` that is too long, or cannot run here.
+/// A filter `only` that is too long, or not possible here.
 pub(super) fn assemble(parts: &Parts<'_>) -> Result<Vec<Instruction>, BpfError> {
     let mut code = Assembler::new();
     let (uncounted, passed) = (code.label(), code.label());
@@ -62,7 +62,7 @@ pub(super) fn assemble(parts: &Parts<'_>) -> Result<Vec<Instruction>, BpfError> 
     if parts.has_time {
         write_time(&mut code);
     }
-    // The queue's socket; the answer is PASS if its slot is empty.
+    // The queue's socket; the result is PASS if its slot is empty.
     code.load_map(R1, parts.sockets)
         .load(Size::Word, R2, R6, xdp_context::QUEUE_INDEX)
         .mov(R3, xdp_action::PASS)
@@ -82,12 +82,12 @@ fn find_counters(code: &mut Assembler, parts: &Parts<'_>, uncounted: Label) {
     let line_shift = (WORDS * 8).trailing_zeros() as i32;
     code.mov(R6, R1)
         .load(Size::Word, R7, R6, xdp_context::QUEUE_INDEX)
-        // A queue that appeared after we counted them.
+        // The queue appeared after we counted them.
         .jump_if(Compare::AboveOrEqual, R7, queues, uncounted)
         .call(Helper::CurrentCore)
         .alu(Alu::Multiply, R0, queues)
         .add(R0, R7)
-        // Never: the verifier wants to see it.
+        // Never taken: the verifier requires it.
         .jump_if(Compare::AboveOrEqual, R0, slots, uncounted)
         .alu(Alu::ShiftLeft, R0, line_shift)
         .load_map_value(R9, parts.counters.map(), 0)
@@ -99,7 +99,7 @@ fn count(code: &mut Assembler, word: usize) {
     code.load(Size::Double, R1, R9, offset).add(R1, 1).store(Size::Double, R9, offset, R1);
 }
 
-/// Makes room in front of the packet and writes the time there. Without room the packet goes on
+/// Makes room in front of the packet and writes the time there. Without room the packet continues
 /// without it.
 fn write_time(code: &mut Assembler) {
     let without = code.label();
@@ -112,7 +112,7 @@ fn write_time(code: &mut Assembler) {
         .load(Size::Word, R2, R6, xdp_context::DATA)
         .mov(R3, R1)
         .add(R3, TIME_BYTES)
-        // Never: the verifier wants to see that the room is there.
+        // Never taken: the verifier requires the bounds check.
         .jump_if(Compare::Above, R3, R2, without)
         .store(Size::Double, R1, 0, R0)
         .bind(without);

@@ -1,4 +1,4 @@
-//! Topologies laid out as files, and the machine's own.
+//! Topologies built from files, and the machine's own.
 
 use super::*;
 

@@ -9,7 +9,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use super::ALIGNMENT;
 use crate::memory::populate::populate;
 
-/// Zeroed bytes of this process, 4 KiB aligned, all present; 2 MiB pages if the kernel has them.
+/// Zeroed memory of this process: 4 KiB aligned, populated, in 2 MiB pages if the kernel has them.
 ///
 /// # Invariants
 /// B1. `[start, start + bytes)` is a private anonymous mapping that this value alone owns.
@@ -24,7 +24,8 @@ unsafe impl Send for AlignedBuffer {}
 unsafe impl Sync for AlignedBuffer {}
 
 impl AlignedBuffer {
-    /// Makes a buffer of `bytes` bytes, rounded up to a multiple of [`ALIGNMENT`], at least one.
+    /// Allocates a buffer of `bytes` bytes, rounded up to a multiple of [`ALIGNMENT`], at least
+    /// one.
     ///
     /// # Errors
     /// Out of memory or of addresses.
@@ -40,14 +41,14 @@ impl AlignedBuffer {
         let start = unsafe { mmap_anonymous(nowhere, bytes, protection, MapFlags::PRIVATE) }?;
         let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
         let buffer = Self { start, bytes };
-        // A wish: refused by a kernel without huge pages, and then small pages it is.
+        // Only a hint: a kernel without huge pages refuses it, and we get small pages.
         let _ = buffer.advise(Advice::LinuxHugepage);
         // SAFETY: by B1 the range is ours, mapped for writing.
         unsafe { populate(start, bytes, true) }?;
         Ok(buffer)
     }
 
-    /// Passes advice that changes no byte.
+    /// Passes advice that does not change any byte.
     fn advise(&self, advice: Advice) -> io::Result<()> {
         // SAFETY: by B1 the range is ours; the caller gives advice that keeps its content.
         Ok(unsafe { madvise(self.start.as_ptr().cast(), self.bytes, advice) }?)
@@ -73,7 +74,7 @@ impl DerefMut for AlignedBuffer {
 
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
-        // SAFETY: by B1 nobody else uses the mapping. Unmapping a whole valid mapping cannot fail.
+        // SAFETY: by B1 nothing else uses the mapping. Unmapping a whole valid mapping cannot fail.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

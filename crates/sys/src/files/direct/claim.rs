@@ -11,28 +11,28 @@ use rustix::io::Errno;
 
 use crate::locked::LockedFile;
 
-/// The default mode of a new file: packets are private.
+/// The default mode of a new file: packets are private data.
 const OWN_MODE: u32 = 0o600;
 
 /// How to open a file for writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Creation {
-    /// Permission bits, regardless of the umask. `None`: a new file gets `0600`, and one that is
-    /// there keeps its own.
+    /// Permission bits, regardless of the umask. If `None`, a new file gets `0600`, and an existing
+    /// file keeps its mode.
     pub mode: Option<u32>,
-    /// The user that a regular file is given to.
+    /// The user that becomes the owner of a regular file.
     pub user: Option<u32>,
-    /// The group that a regular file is given to.
+    /// The group that becomes the group of a regular file.
     pub group: Option<u32>,
     /// Whether the path may be a symbolic link. Links in the folders before it are followed.
     pub follows_links: bool,
-    /// Whether a file that is there is refused ([`io::ErrorKind::AlreadyExists`]).
+    /// Whether an existing file is refused ([`io::ErrorKind::AlreadyExists`]).
     pub is_new: bool,
-    /// Whether a block device may be written: what is on it is lost.
+    /// Whether a block device may be written. Its content is lost.
     pub overwrites_devices: bool,
 }
 
-/// A file that is open for writing. If it is a regular file, no other process claims it meanwhile.
+/// A file open for writing. If it is a regular file, no other process can claim it meanwhile.
 #[derive(Debug)]
 pub struct Claimed {
     file: LockedFile,
@@ -40,14 +40,14 @@ pub struct Claimed {
 }
 
 impl Claimed {
-    /// Whether it was found to be a regular file: then it was locked, and emptied.
+    /// Returns whether it is a regular file, which was then locked and emptied.
     pub fn is_regular(&self) -> bool {
         self.is_regular
     }
 }
 
 impl From<File> for Claimed {
-    /// A file that another process has opened, and that is not locked.
+    /// Wraps a file that another process has opened, and that is not locked.
     fn from(file: File) -> Self {
         Self { file: file.into(), is_regular: false }
     }
@@ -67,19 +67,19 @@ impl DerefMut for Claimed {
     }
 }
 
-/// Opens `path` for writing and makes it if it is not there. A regular file is first locked
-/// (flock(2)), then gets its owner and mode, then is emptied. Anything else (a FIFO, a terminal,
-/// `/dev/null`) is left as it is.
+/// Opens `path` for writing and creates it if necessary. A regular file is first locked (flock(2)),
+/// then gets its owner and mode, then is emptied. Anything else (a FIFO, a terminal, `/dev/null`)
+/// is left unchanged.
 ///
-/// A FIFO makes this wait until its other end is opened. File systems that know no locks go
-/// without.
+/// A FIFO makes this wait until its other end is opened. On file systems without locks the file is
+/// not locked.
 ///
 /// # Errors
-/// What the kernel says. [`io::ErrorKind::ResourceBusy`] if another writer has the file, with the
-/// number of its process. [`io::ErrorKind::InvalidInput`] for a symbolic link not to follow, or a
-/// block device not to overwrite. The file is then as it was.
+/// Errors from the kernel. [`io::ErrorKind::ResourceBusy`] if another writer has the file, with the
+/// pid of that process. [`io::ErrorKind::InvalidInput`] for a symbolic link that must not be
+/// followed, or a block device that must not be overwritten. The file is then unchanged.
 pub fn claim(path: &Path, creation: &Creation) -> io::Result<Claimed> {
-    // Emptied below and not on opening: only then is it known to be a regular file, and ours.
+    // Emptied below and not by open: only there do we know that it is a regular file, and ours.
     let mut options = OpenOptions::new();
     options.write(true).create(true).create_new(creation.is_new).truncate(false).mode(OWN_MODE);
     let file = options
@@ -114,19 +114,20 @@ pub fn claim(path: &Path, creation: &Creation) -> io::Result<Claimed> {
     if let Some(mode) = creation.mode {
         file.set_permissions(Permissions::from_mode(mode))?;
     }
-    // Last: where anything is refused, what is in it stays.
+    // Last: if any step above is refused, the content stays.
     file.set_len(0)?;
     Ok(Claimed { file, is_regular: true })
 }
 
-/// Whether it is the file system that refuses.
+/// Returns whether the file system is the reason of the error.
 fn knows_no_locks(error: &io::Error) -> bool {
     let known = [Errno::OPNOTSUPP, Errno::NOSYS, Errno::NOLCK].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|number| known.contains(&number))
 }
 
-/// Flags for open(2) with which the last component of `path` is not followed if it is a link. The
-/// links of this process's own descriptors are: `/dev/stdout`, `/dev/fd/63` of a shell's `>(...)`.
+/// Returns flags for open(2) that do not follow the last component of `path` if it is a link. Links
+/// of this process's own descriptors are followed: `/dev/stdout`, `/dev/fd/63` of a shell's
+/// `>(...)`.
 pub fn link_flags(path: &Path, follows_links: bool) -> i32 {
     let own = ["/dev/fd", "/proc/self/fd"];
     let is_own = ["/dev/stdout", "/dev/stderr"].iter().any(|own| path == Path::new(own))
@@ -134,7 +135,7 @@ pub fn link_flags(path: &Path, follows_links: bool) -> i32 {
     if follows_links || is_own { 0 } else { libc::O_NOFOLLOW }
 }
 
-/// What the kernel said, in words where it is about a link at `path`.
+/// Explains the kernel's error if it is about a link at `path`.
 pub fn of_link(path: &Path, error: io::Error) -> io::Error {
     if error.raw_os_error() != Some(libc::ELOOP) {
         return error;
@@ -149,7 +150,7 @@ pub fn of_link(path: &Path, error: io::Error) -> io::Error {
     }
 }
 
-/// The process that has locked a file. Source: proc(5), /proc/locks:
+/// Returns the process that has locked a file. Source: proc(5), /proc/locks:
 /// `1: FLOCK ADVISORY WRITE 1234 fe:00:5678 0 EOF`, device numbers in hexadecimal.
 fn holder(device: u64, inode: u64) -> Option<u32> {
     let wanted = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
@@ -225,7 +226,7 @@ mod tests {
         let path = folder.path().join("x");
         fs::write(&path, "precious").unwrap();
         let attempt = || {
-            // On this thread alone. Where it is refused, there are no rights to give up.
+            // On this thread alone. If it is refused, the thread has no rights to give up.
             let _ = privileges::give_up();
             claim(&path, &Creation { user: Some(65534), ..CREATION })
         };
@@ -247,13 +248,13 @@ mod tests {
         assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
         claim(&link, &Creation { follows_links: true, ..CREATION }).unwrap();
         assert_eq!(fs::read_to_string(&precious).unwrap(), "");
-        // A descriptor of this process's own is no link to somewhere else.
+        // A descriptor of this process is not treated as a link.
         let own = format!("/proc/self/fd/{}", File::open(&folder).unwrap().as_raw_fd());
         assert_eq!(link_flags(Path::new(&own), false), 0);
         fs::remove_dir_all(&folder).unwrap();
     }
 
-    /// Opened and not written: a device of this machine, by a node of our own.
+    /// Opens a device of this machine through our own device node, and writes nothing.
     #[test]
     fn a_block_device_is_written_only_if_that_is_asked_for() {
         let numbers = fs::read_dir("/sys/block").into_iter().flatten().flatten().find_map(|one| {

@@ -14,17 +14,17 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::{ALIGNMENT, Claimed, Creation, claim};
 
-/// How the bytes of an [`OutputFile`] get where they go.
+/// How the bytes of an [`OutputFile`] are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WritePath {
     /// Past the page cache: memory, offsets and lengths are multiples of [`ALIGNMENT`].
     Direct,
     /// Through the page cache.
     Buffered {
-        /// Why not directly.
+        /// Why not direct.
         reason: String,
     },
-    /// Not a regular file: written in order, and offsets must be the bytes written so far.
+    /// Not a regular file: written in order, and each offset must equal the bytes written so far.
     Stream,
 }
 
@@ -38,18 +38,18 @@ impl fmt::Display for WritePath {
     }
 }
 
-/// Why not all bytes were written, or a file not opened.
+/// Why not all bytes were written, or a file was not opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The file could not be opened, sized, synced or told about.
+    /// The file could not be opened, sized, synced or inspected.
     #[error("{}: {call}: {source}", path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// The call.
         call: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// Some bytes were written, then no more.
@@ -63,7 +63,7 @@ pub enum WriteError {
         written: usize,
         /// Bytes to be written.
         wanted: usize,
-        /// What the kernel said to the rest: `ENOSPC` for a full disk.
+        /// The kernel's error for the rest: `ENOSPC` for a full disk.
         source: io::Error,
     },
     /// A stream takes bytes in order only.
@@ -84,12 +84,12 @@ pub struct OutputFile {
     file: Claimed,
     path: PathBuf,
     write_path: WritePath,
-    /// Bytes written so far; for a stream only.
+    /// Bytes written so far; used for a stream only.
     position: u64,
 }
 
 impl OutputFile {
-    /// Opens `path`, makes it if it is not there, and empties it if it is a regular file.
+    /// Opens `path`, creates it if necessary, and empties it if it is a regular file.
     ///
     /// A FIFO makes this wait until its other end is opened.
     ///
@@ -104,14 +104,14 @@ impl OutputFile {
 
     /// Writes all of `bytes` at `offset`, counted in bytes from the start of the file.
     ///
-    /// On [`WritePath::Direct`] a write that is not aligned is refused by the kernel (`EINVAL` in
+    /// On [`WritePath::Direct`] the kernel refuses an unaligned write (`EINVAL` in
     /// [`WriteError::Short`]); call [`leave_direct`](Self::leave_direct) first for an odd tail. If
-    /// the kernel refuses an aligned one, the file goes on through the page cache. An overlay over
-    /// a file system in memory takes `O_DIRECT`, and then writes nothing by it.
+    /// the kernel refuses an aligned one, the file continues through the page cache. An overlay
+    /// over a file system in memory accepts `O_DIRECT`, and then refuses every direct write.
     ///
     /// # Errors
-    /// - [`WriteError::Short`]: what was written, and the reason why not more.
-    /// - [`WriteError::NotInOrder`]: a stream, and `offset` is not what was written so far.
+    /// - [`WriteError::Short`]: how much was written, and why it stopped.
+    /// - [`WriteError::NotInOrder`]: a stream, and `offset` differs from the bytes written so far.
     pub fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> Result<(), WriteError> {
         let is_stream = self.write_path == WritePath::Stream;
         if is_stream && offset != self.position {
@@ -148,7 +148,7 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Whether the kernel refused a direct write for nothing that is wrong with it.
+    /// Returns whether the kernel refused a valid direct write.
     fn is_refused(&self, error: &io::Error, bytes: &[u8], offset: u64) -> bool {
         let places = [bytes.as_ptr().addr(), bytes.len(), offset as usize];
         error.raw_os_error() == Some(Errno::INVAL.raw_os_error())
@@ -156,16 +156,16 @@ impl OutputFile {
             && places.iter().all(|place| place.is_multiple_of(ALIGNMENT))
     }
 
-    /// Reserves room on the disk for the first `bytes` bytes, without changing the file's size.
-    /// Says `false` where files cannot do that (a stream, some file systems).
+    /// Reserves disk space for the first `bytes` bytes, without changing the file's size. Returns
+    /// `false` if the file cannot do that (a stream, some file systems).
     ///
     /// # Errors
-    /// [`WriteError::File`]: no room, foremost.
+    /// [`WriteError::File`], most often because the disk is full.
     pub fn preallocate(&self, bytes: u64) -> Result<bool, WriteError> {
         if self.write_path == WritePath::Stream || bytes == 0 {
             return Ok(false);
         }
-        // A file system in memory gives up at a signal, and says so.
+        // A file system in memory gives up on a signal, with EINTR.
         let reserve = || fallocate(&*self.file, FallocateFlags::KEEP_SIZE, 0, bytes);
         match retry_on_intr(reserve) {
             Ok(()) => Ok(true),
@@ -174,10 +174,10 @@ impl OutputFile {
         }
     }
 
-    /// From here on writes through the page cache, so that any offset and length will do.
+    /// Writes through the page cache from now on, so that any offset and length will do.
     ///
     /// # Errors
-    /// [`WriteError::File`], if the kernel does not let go of `O_DIRECT`.
+    /// [`WriteError::File`] if the kernel does not clear `O_DIRECT`.
     pub fn leave_direct(&mut self) -> Result<(), WriteError> {
         if self.write_path == WritePath::Direct {
             set_direct(&self.file, false).map_err(|error| self.fail("F_SETFL", error.into()))?;
@@ -186,7 +186,7 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Cuts the file, or fills it up with zeros, to `bytes` bytes. Nothing happens to a stream.
+    /// Truncates the file, or extends it with zeros, to `bytes` bytes. A stream is left unchanged.
     ///
     /// # Errors
     /// [`WriteError::File`].
@@ -197,10 +197,10 @@ impl OutputFile {
         }
     }
 
-    /// Waits until everything written is on the disk. A stream has no disk: nothing to wait for.
+    /// Waits until everything written is on the disk. Does nothing for a stream.
     ///
     /// # Errors
-    /// [`WriteError::File`]; then some earlier write may be lost, and the kernel says so only once.
+    /// [`WriteError::File`]; then some earlier write may be lost. The kernel reports it only once.
     pub fn sync(&self) -> Result<(), WriteError> {
         match self.write_path {
             WritePath::Stream => Ok(()),
@@ -208,7 +208,7 @@ impl OutputFile {
         }
     }
 
-    /// Another descriptor of the file, to be synced by another thread; `None` for a stream.
+    /// Returns another descriptor of the file, for another thread to sync; `None` for a stream.
     ///
     /// # Errors
     /// [`WriteError::File`]: too many descriptors.
@@ -224,7 +224,7 @@ impl OutputFile {
         &self.write_path
     }
 
-    /// The path it was opened by.
+    /// The path that was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -240,7 +240,7 @@ impl AsFd for OutputFile {
     }
 }
 
-/// Turns `O_DIRECT` on if the file system takes it at [`ALIGNMENT`].
+/// Turns `O_DIRECT` on if the file system accepts it at [`ALIGNMENT`].
 fn choose_path(file: &File) -> WritePath {
     if let Err(error) = set_direct(file, true) {
         let reason = format!("O_DIRECT: {}", io::Error::from(error));
@@ -249,7 +249,7 @@ fn choose_path(file: &File) -> WritePath {
     match alignment_needed(file) {
         Some(needed) if needed == 0 || !ALIGNMENT.is_multiple_of(needed) => {
             let reason = format!("O_DIRECT needs an alignment of {needed} bytes");
-            // It was turned on a moment ago by the same call, so it can be turned off.
+            // The same call turned it on a moment ago, so it can turn it off.
             let _ = set_direct(file, false);
             WritePath::Buffered { reason }
         }
@@ -263,8 +263,8 @@ fn set_direct(file: &File, direct: bool) -> rustix::io::Result<()> {
     fcntl_setfl(file, flags)
 }
 
-/// The alignment of offsets and memory that direct writes need, in bytes. 0 if the file does not
-/// support them, `None` if the kernel does not say (before 6.1, and some file systems).
+/// Returns the alignment of offsets and memory that direct writes need, in bytes. 0 if the file
+/// does not support them, `None` if the kernel does not say (before 6.1, and some file systems).
 fn alignment_needed(file: &File) -> Option<usize> {
     let told = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     if told.stx_mask & StatxFlags::DIOALIGN.bits() == 0 {

@@ -1,29 +1,29 @@
-//! Several writes of a file under way at a time, in order.
+//! Several writes of a file in flight at a time, in order.
 //!
 //! ```text
 //!   in hand: filled by the caller --submit--> under way: the kernel reads it --done--> free
 //!      ^------------------------------- the next in hand --------------------------------'
 //! ```
 //!
-//! With one write at a time a disk stands still while the next buffer is filled, and the processor
-//! while the disk writes. So a buffer is handed to io_uring and another one filled meanwhile. The
-//! buffers are registered if the rights and the limit on locked memory allow it. Then the kernel
-//! looks their pages up once, not at each write.
+//! With one write at a time the disk is idle while the next buffer is filled, and the processor is
+//! idle while the disk writes. So a buffer is handed to io_uring and another one is filled
+//! meanwhile. The buffers are registered if the rights and the limit on locked memory allow it.
+//! Then the kernel looks up their pages once, not at each write.
 //!
-//! The kernel writes the buffers in order, one after the other. A growing file takes one write at a
-//! time anyway, and a file whose writer was killed has no hole this way (decision 0032). So the
-//! disk never waits for the caller, and the caller seldom for the disk.
+//! The kernel writes the buffers one after the other, in order. A growing file takes one write at a
+//! time anyway, and a file whose writer was killed has no hole (decision 0032). So the disk never
+//! waits for the caller, and the caller seldom for the disk.
 //!
-//! Without io_uring, or for a file that is written through the page cache, a submit writes the
-//! buffer and returns when that is done. The caller sees no difference but the time.
+//! Without io_uring, or for a file written through the page cache, a submit writes the buffer and
+//! then returns. The caller sees no difference but the time.
 //!
-//! Who owns what when: the queue owns all buffers, and lends the one in hand only.
+//! Ownership: the queue owns all buffers, and lends only the one in hand.
 //!
 //! # Invariants
 //! - Q1. The buffer in hand is not under way. A buffer under way is neither lent nor freed.
-//! - Q2. [`WriteQueue::written`] counts a write only when all before it are whole on the file.
-//! - Q3. The file is open under one number as long as a write of it is under way. The kernel looks
-//!   the number up when it begins a write, which may be long after the submit.
+//! - Q2. [`WriteQueue::written`] counts a write only when it and all earlier writes are complete.
+//! - Q3. The file stays open under one descriptor as long as a write of it is under way. The kernel
+//!   looks up the descriptor when it begins a write, which may be long after the submit.
 
 mod ring;
 #[cfg(all(test, not(miri)))]
@@ -43,14 +43,14 @@ use super::{ALIGNMENT, AlignedBuffer, OutputFile, WriteError, WritePath};
 pub enum QueueMode {
     /// By io_uring, several at a time.
     Ring {
-        /// How many at most.
+        /// The maximum.
         writes: usize,
-        /// Whether the kernel knows the buffers' pages.
+        /// Whether the buffers are registered with the kernel.
         is_registered: bool,
     },
     /// One after the other.
     Plain {
-        /// Why not by io_uring.
+        /// Why io_uring is not used.
         reason: String,
     },
 }
@@ -69,7 +69,7 @@ impl fmt::Display for QueueMode {
     }
 }
 
-/// A write that was submitted and is not yet counted.
+/// A submitted write that is not yet counted.
 #[derive(Clone, Copy, Debug)]
 struct Submitted {
     buffer: usize,
@@ -77,23 +77,23 @@ struct Submitted {
     is_whole: bool,
 }
 
-/// Buffers of one size, and the writes that are made of them.
+/// Buffers of one size, and their writes to a file.
 pub struct WriteQueue {
     buffers: Vec<AlignedBuffer>,
     /// The buffer that the caller fills.
     in_hand: usize,
     free: Vec<usize>,
-    /// In the order of the submits.
+    /// In submission order.
     submitted: VecDeque<Submitted>,
     written: u64,
-    /// The queue's own descriptor of the file, from the first submit to the end of it (Q3).
+    /// The queue's own descriptor of the file, from the first submit to `abandon` (Q3).
     file: Option<OwnedFd>,
     ring: Option<Ring>,
     mode: QueueMode,
 }
 
 impl WriteQueue {
-    /// Makes the buffers, of `bytes` each, for up to `writes` at a time, in `[1, 64]`.
+    /// Allocates the buffers, of `bytes` each, for up to `writes` writes at a time, in `[1, 64]`.
     ///
     /// # Errors
     /// Out of memory.
@@ -119,7 +119,7 @@ impl WriteQueue {
         Ok(queue)
     }
 
-    /// How buffers are written, if the file is written past the page cache.
+    /// How buffers are written, if the file is written directly.
     pub fn mode(&self) -> &QueueMode {
         &self.mode
     }
@@ -130,24 +130,24 @@ impl WriteQueue {
         &self.buffers[self.in_hand]
     }
 
-    /// The buffer in hand, to be filled.
+    /// The buffer in hand, for the caller to fill.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.buffers[self.in_hand]
     }
 
-    /// Writes that are whole on the file, with all that were submitted before them.
+    /// Completed writes, counted up to the first one that is not complete.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Begins to write the buffer in hand at `offset` of the file. Another one is in hand then,
-    /// with any content. Waits where as many writes as there may be are under way. The file is the
-    /// same until [`abandon`](Self::abandon).
+    /// Begins to write the buffer in hand at `offset` of the file, and takes another buffer in
+    /// hand, with arbitrary content. Waits if the maximum of writes is under way. The file must
+    /// stay the same until [`abandon`](Self::abandon).
     ///
     /// # Errors
-    /// As for [`OutputFile::write_all_at`], of any write so far. Then nothing is under way, and no
-    /// more may be submitted before [`abandon`](Self::abandon).
+    /// As for [`OutputFile::write_all_at`], of any write so far. Then nothing is under way, and the
+    /// caller must not submit again before [`abandon`](Self::abandon).
     pub fn submit(&mut self, file: &mut OutputFile, offset: u64) -> Result<(), WriteError> {
         let is_direct = *file.write_path() == WritePath::Direct;
         if self.ring.is_none() || !is_direct {
@@ -175,7 +175,7 @@ impl WriteQueue {
         Ok(())
     }
 
-    /// Waits until nothing is under way.
+    /// Waits until no write is under way.
     ///
     /// # Errors
     /// As for [`submit`](Self::submit).
@@ -186,8 +186,8 @@ impl WriteQueue {
         Ok(())
     }
 
-    /// Waits until nothing is under way, ignores results, and forgets what was submitted. Then the
-    /// queue is ready for another file.
+    /// Waits until no write is under way, ignores results, and forgets all submitted writes. Then
+    /// the queue is ready for another file.
     pub fn abandon(&mut self) {
         while let Some(done) = self.ring.as_mut().and_then(|ring| ring.wait().ok().flatten()) {
             self.free.push(done.buffer);
@@ -199,12 +199,12 @@ impl WriteQueue {
         }
     }
 
-    /// Writes that the kernel has and that were not seen to be done.
+    /// Writes that the kernel has and whose completion was not seen.
     fn under_way(&self) -> usize {
         self.ring.as_ref().map_or(0, Ring::under_way)
     }
 
-    /// Takes note of what is done. `waits`: until something is.
+    /// Handles completed writes. If `waits`, first waits for one.
     fn settle(&mut self, file: &mut OutputFile, mut waits: bool) -> Result<(), WriteError> {
         let Some(ring) = &mut self.ring else { return Ok(()) };
         let mut failure = None;
@@ -216,8 +216,8 @@ impl WriteQueue {
             self.free.push(buffer);
             let is_it = |write: &&mut Submitted| write.buffer == buffer && !write.is_whole;
             let Some(write) = self.submitted.iter_mut().find(is_it) else { continue };
-            // What the kernel did not write is written here, which also says why not if it cannot
-            // be. The kernel gives up writes of a thread that ends; then nothing is wrong.
+            // We write the rest of a short write here, which also reports the error if it fails.
+            // The kernel cancels writes of a thread that exits; that is no error.
             let bytes = &self.buffers[buffer];
             let count = result.unwrap_or(0);
             let count = if count < bytes.len() { count - count % ALIGNMENT } else { count };
@@ -226,7 +226,7 @@ impl WriteQueue {
                 Ok(()) => write.is_whole = true,
                 Err(error) => failure = failure.or(Some(error)),
             }
-            // What was submitted before and behind it comes to its end first.
+            // All other submitted writes complete first.
             waits |= failure.is_some();
         }
         while self.submitted.front().is_some_and(|write| write.is_whole) {
@@ -238,11 +238,11 @@ impl WriteQueue {
 }
 
 impl Drop for WriteQueue {
-    /// The kernel reads buffers under way: they are waited for.
+    /// Waits for the writes under way, because the kernel still reads their buffers.
     fn drop(&mut self) {
         self.abandon();
         if self.under_way() > 0 {
-            // Q1 and Q3: where that cannot be waited for, memory and file stay with the kernel.
+            // Q1 and Q3: if we cannot wait for them, memory and file stay with the kernel.
             std::mem::forget((std::mem::take(&mut self.buffers), self.file.take()));
         }
     }

@@ -1,16 +1,17 @@
-//! How much room a file system has.
+//! Free space of a file system.
 
 use std::io;
 use std::os::fd::AsFd;
 
 use rustix::fs::fstatvfs;
 
-/// Bytes that a user without root's reserve can still write to the file system of `file`.
+/// Returns the bytes that a user without root's reserve can still write to the file system of
+/// `file`.
 ///
 /// Cost: a system call that reads no disk.
 ///
 /// # Errors
-/// What the kernel says.
+/// Errors from the kernel.
 pub fn free_bytes(file: impl AsFd) -> io::Result<u64> {
     let told = fstatvfs(file)?;
     Ok(told.f_bavail.saturating_mul(told.f_frsize))
@@ -25,7 +26,7 @@ mod tests {
 
     #[test]
     fn it_is_what_df_says() {
-        // For a file system that nothing writes.
+        // A file system that nobody writes.
         let free = free_bytes(File::open("/dev").unwrap()).unwrap();
         let df = Command::new("df").args(["-B1", "--output=avail", "/dev"]).output().unwrap();
         let df = String::from_utf8(df.stdout).unwrap();

@@ -1,11 +1,11 @@
-//! libpcap itself: its functions by name, its handle and its program as values that end.
+//! libpcap itself: its functions by name, and owned values for its handle and its program.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::{self, NonNull};
 
 use super::{PcapError, RawInstruction};
 
-/// Netmask of a network that nobody named. Source: `PCAP_NETMASK_UNKNOWN`, `pcap/pcap.h`.
+/// Netmask of an unknown network. Source: `PCAP_NETMASK_UNKNOWN`, `pcap/pcap.h`.
 const NETMASK_UNKNOWN: u32 = 0xffff_ffff;
 
 /// libpcap's `pcap_t`.
@@ -24,7 +24,7 @@ struct RawProgram {
 /// The functions of a loaded libpcap. Their types are those of `pcap/pcap.h` and `pcap/bpf.h`.
 ///
 /// # Invariants
-/// - L1. Each points to the function of that name, in a library that stays loaded.
+/// - L1. Each field points to the function of that name, in a library that stays loaded.
 pub(super) struct Library {
     open_dead: unsafe extern "C" fn(c_int, c_int) -> *mut RawHandle,
     close: unsafe extern "C" fn(*mut RawHandle),
@@ -38,13 +38,12 @@ pub(super) struct Library {
 }
 
 impl Library {
-    /// Loads the first library of `names` (one at least) that there is.
+    /// Loads the first available library of `names` (at least one).
     pub(super) fn load(names: &[&CStr]) -> Result<Self, PcapError> {
         let mut reason = String::new();
         for name in names {
-            // SAFETY: `name` ends in NUL. Loading runs the library's initialisers; libpcap's and
-            // those of the libraries it needs only set up themselves, and may run in any
-            // thread.
+            // SAFETY: `name` ends in NUL. Loading runs the library's initialisers; those of libpcap
+            // and its dependencies only set up themselves, and may run in any thread.
             let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
             match NonNull::new(library) {
                 // SAFETY: it was just loaded and is never closed.
@@ -58,8 +57,8 @@ impl Library {
     /// # Safety
     /// `library` comes from dlopen and stays loaded.
     unsafe fn find_functions(library: NonNull<c_void>, name: &CStr) -> Result<Self, PcapError> {
-        // SAFETY: the library stays loaded; a function of libpcap by such a name has had the type
-        // of its field here since libpcap 0.8.
+        // SAFETY: the library stays loaded. Since libpcap 0.8, each of these functions has had the
+        // type of its field here.
         unsafe {
             Ok(Self {
                 open_dead: find(library, name, c"pcap_open_dead")?,
@@ -74,21 +73,21 @@ impl Library {
         }
     }
 
-    /// What it calls itself.
+    /// Returns its version text.
     pub(super) fn version(&self) -> String {
         // SAFETY: L1; the text ends in NUL and lives as long as the library.
         unsafe { CStr::from_ptr((self.version)()) }.to_string_lossy().into_owned()
     }
 
-    /// A handle without a device; `None` if there is no memory for it.
+    /// Opens a handle without a device; `None` if there is no memory for it.
     pub(super) fn open_dead(&mut self, data_link: i32, snapshot_bytes: u32) -> Option<Handle<'_>> {
         let snapshot_bytes = c_int::try_from(snapshot_bytes).unwrap_or(c_int::MAX);
-        // SAFETY: L1; any two numbers will do.
+        // SAFETY: L1; any two numbers are valid arguments.
         let raw = unsafe { (self.open_dead)(data_link, snapshot_bytes) };
         NonNull::new(raw).map(|raw| Handle { library: self, raw })
     }
 
-    /// The verdict of `bpf_filter`, `None` if `bpf_validate` refuses the program.
+    /// Returns the verdict of `bpf_filter`, or `None` if `bpf_validate` refuses the program.
     pub(super) fn filter(
         &mut self,
         program: &[RawInstruction],
@@ -99,7 +98,7 @@ impl Library {
         let count = c_int::try_from(program.len()).ok()?;
         // SAFETY: L1; `program` has `count` instructions, which are only read.
         let is_valid = unsafe { (self.validate)(program.as_ptr(), count) } != 0;
-        // SAFETY: L1; libpcap has just found that the program stays inside of itself and of the 16
+        // SAFETY: L1; libpcap has just verified that the program stays inside itself and the 16
         // words of memory; it checks loads against `length`, the length of `packet`.
         let verdict =
             || unsafe { (self.filter)(program.as_ptr(), packet.as_ptr(), original_length, length) };
@@ -107,17 +106,17 @@ impl Library {
     }
 }
 
-/// An open handle; closed when it goes.
+/// An open handle, closed on drop.
 ///
 /// # Invariants
-/// - H1. `raw` was opened by `library` and not closed yet.
+/// - H1. `raw` was opened by `library` and is not closed yet.
 pub(super) struct Handle<'a> {
     library: &'a mut Library,
     raw: NonNull<RawHandle>,
 }
 
 impl Handle<'_> {
-    /// Compiles an expression, or returns libpcap's words.
+    /// Compiles an expression, or returns libpcap's message.
     pub(super) fn compile(
         &self,
         expression: &CStr,
@@ -125,7 +124,7 @@ impl Handle<'_> {
     ) -> Result<Vec<RawInstruction>, String> {
         let mut program = RawProgram { count: 0, instructions: ptr::null_mut() };
         // SAFETY: L1, H1; `expression` ends in NUL, `program` is ours to be written; no other
-        // thread is inside of libpcap, because a handle has the library to itself (`&mut`).
+        // thread is inside libpcap, because a handle borrows the library exclusively (`&mut`).
         let result = unsafe {
             (self.library.compile)(
                 self.raw.as_ptr(),
@@ -140,8 +139,8 @@ impl Handle<'_> {
         }
         let instructions = match program.instructions.is_null() {
             true => Vec::new(),
-            // SAFETY: pcap_compile has succeeded, so there are `count` instructions there until
-            // they are freed, below.
+            // SAFETY: pcap_compile has succeeded, so `count` instructions are there until they are
+            // freed below.
             false => unsafe {
                 std::slice::from_raw_parts(program.instructions, program.count as usize).to_vec()
             },
@@ -152,7 +151,7 @@ impl Handle<'_> {
     }
 
     fn last_error(&self) -> String {
-        // SAFETY: L1, H1; the text lies in the handle and ends in NUL.
+        // SAFETY: L1, H1; the text is stored in the handle and ends in NUL.
         let text = unsafe { CStr::from_ptr((self.library.error)(self.raw.as_ptr())) };
         text.to_string_lossy().into_owned()
     }
@@ -160,7 +159,7 @@ impl Handle<'_> {
 
 impl Drop for Handle<'_> {
     fn drop(&mut self) {
-        // SAFETY: L1, H1; nothing of the handle is used afterwards.
+        // SAFETY: L1, H1; the handle is not used afterwards.
         unsafe { (self.library.close)(self.raw.as_ptr()) };
     }
 }
@@ -182,13 +181,13 @@ unsafe fn find<F: Copy>(
         let function = function.to_str().unwrap_or_default();
         return Err(PcapError::Function { library, function });
     }
-    // SAFETY: not NULL; `F` is as wide, by the assertion above, and the type of this function, by
-    // the caller's duty. That a pointer to code may be had as one to data is what POSIX asks of
-    // dlsym.
+    // SAFETY: not NULL. `F` is as wide, by the assertion above, and is the type of this function,
+    // by the caller's duty. POSIX requires that a data pointer from dlsym can represent a function
+    // pointer.
     Ok(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
 }
 
-/// The dynamic loader's words for what just failed in this thread.
+/// Returns the dynamic loader's message for the last failure in this thread.
 fn loader_error() -> String {
     // SAFETY: dlerror returns NULL or a text that lives until this thread's next call of dl*.
     let text = unsafe { libc::dlerror() };

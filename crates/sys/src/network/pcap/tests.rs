@@ -5,7 +5,7 @@ use super::*;
 const ETHERNET: u16 = 1;
 const RAW: u16 = 101;
 
-/// `None`, and the test counts as skipped, where there is no libpcap.
+/// Returns `None`, and counts the test as skipped, if there is no libpcap.
 fn compiled(
     expression: &str,
     link_type: u16,
@@ -102,7 +102,7 @@ fn the_longest_expressions_fit_into_a_threads_stack() {
         assert!(expression.len() <= EXPRESSION_BYTES_MAX);
         match compile(&expression, ETHERNET, 64, false) {
             Ok(program) => assert!(!program.is_empty()),
-            // Words are as good as a program: it came back.
+            // A message is as good as a program: the call returned.
             Err(PcapError::Expression { message, .. }) => assert!(!message.is_empty()),
             Err(error) => return skip(test_name(), error),
         }

@@ -1,4 +1,4 @@
-//! The same by tcpdump, for a program that cannot load a library: one that is linked statically.
+//! Compiles with tcpdump, for a statically linked program that cannot load a library.
 //!
 //! Source: tcpdump(8), `-ddd`: the number of instructions, then `code jt jf k` in decimal.
 
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::{PcapError, RawInstruction};
 
-/// Link types as capture files number them, and tcpdump's names. Source: pcap-linktype(7).
+/// Link types as in capture files, with tcpdump's names. Source: pcap-linktype(7).
 const NAMES: [(u16, &str); 7] = [
     (0, "NULL"),
     (1, "EN10MB"),
@@ -17,17 +17,17 @@ const NAMES: [(u16, &str); 7] = [
     (276, "LINUX_SLL2"),
 ];
 
-/// tcpdump takes no longer snapshot. Source: `MAXIMUM_SNAPLEN`, tcpdump's `netdissect.h`.
+/// tcpdump accepts no longer snapshot. Source: `MAXIMUM_SNAPLEN`, tcpdump's `netdissect.h`.
 const SNAPSHOT_BYTES_MAX: u32 = 262_144;
 
 /// `ret #k`. Source: `BPF_RET | BPF_K`, `linux/bpf_common.h`.
 const RETURN: u16 = 6;
 
-/// How the dynamic loader ends a program whose libraries it does not load. Source: `rtld.c`, glibc.
+/// Exit status of a program whose libraries cannot be loaded. Source: `rtld.c`, glibc.
 const NOT_LOADED: i32 = 127;
 
-/// Compiles an expression; `None` if tcpdump is not installed, or lacks a library itself, or knows
-/// no such link type.
+/// Compiles an expression; `None` if tcpdump is not installed, lacks a library itself, or does not
+/// know the link type.
 pub(super) fn compile(
     expression: &str,
     link_type: u16,
@@ -77,7 +77,7 @@ fn parse(text: &str) -> Option<Vec<RawInstruction>> {
 mod tests {
     use super::*;
 
-    /// Programs of both, in the form in which they are compared.
+    /// Converts a program for comparison.
     fn numbers(program: &[RawInstruction]) -> Vec<(u16, u8, u8, u32)> {
         program.iter().map(|step| (step.code, step.jt, step.jf, step.k)).collect()
     }

@@ -1,4 +1,4 @@
-//! Why a device could not be opened, in one line each, with the remedy.
+//! Errors of opening a device, in one line each, with the remedy.
 
 use std::io;
 
@@ -11,7 +11,7 @@ pub enum TapError {
     /// The kernel has no driver for such devices, or this process may not see it.
     #[error("/dev/net/tun: {source}: sudo modprobe tun; a container needs --device /dev/net/tun")]
     NoDriver {
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The process may not make interfaces.
@@ -23,13 +23,13 @@ pub enum TapError {
         /// The path of this program.
         program: String,
     },
-    /// Another process has it.
+    /// Another process has the device.
     #[error("{name}: another process has opened this tap device")]
     Busy {
         /// Its name.
         name: String,
     },
-    /// No interface can have this name, or one that has it is of another kind.
+    /// The name is invalid, or belongs to another kind of interface.
     #[error(
         "{name}: the kernel refuses to open it as a tap device with {queues} queues: another kind \
          of interface, or one with another number of queues, may have the name (ip tuntap)"
@@ -37,7 +37,7 @@ pub enum TapError {
     NotATap {
         /// The name.
         name: String,
-        /// The queues asked for.
+        /// The requested queues.
         queues: u32,
     },
     /// Any other system call that failed.
@@ -45,9 +45,9 @@ pub enum TapError {
     System {
         /// The device.
         name: String,
-        /// What was tried.
+        /// The attempted call.
         call: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

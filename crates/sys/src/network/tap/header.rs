@@ -1,4 +1,4 @@
-//! What a device would still have to do to a packet.
+//! The packet header that says which offload work is left.
 //!
 //! ```text
 //! | flags, 1 | kind of segments, 1 | header bytes, 2 | segment bytes, 2 | start, 2 | offset, 2 |
@@ -33,51 +33,51 @@ impl Segments {
     }
 }
 
-/// A checksum that is not filled in yet.
+/// A checksum that is not yet filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checksum {
-    /// Where the bytes that it sums up begin, from the start of the packet.
+    /// The first byte that it sums up, from the start of the packet.
     pub start: u16,
-    /// Where to write it, from `start`.
+    /// The position of the checksum, from `start`.
     pub offset: u16,
 }
 
 /// How to cut a packet into segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Into which kind.
+    /// The kind of segments.
     pub kind: Segments,
-    /// Bytes of headers that each segment gets.
+    /// Header bytes of each segment.
     pub header_bytes: u16,
-    /// Bytes of payload in each segment.
+    /// Payload bytes of each segment.
     pub segment_bytes: u16,
 }
 
-/// What is still to be done to a packet.
+/// Offload work that is left to do on a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
     /// The checksum to fill in.
     pub checksum: Option<Checksum>,
-    /// Whether it is several packets of the wire in one.
+    /// Whether it is several wire packets merged into one.
     pub is_merged: bool,
-    /// For a packet to send: how to cut it.
+    /// For a packet to send: how to segment it.
     pub cut: Option<Cut>,
 }
 
 impl Offload {
-    /// What the header of a received packet says.
+    /// Parses the header of a received packet.
     pub(super) fn of(header: &[u8; HEADER_BYTES]) -> Self {
         let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
         let is_open = header[0] & NEEDS_CHECKSUM != 0;
         Self {
             checksum: is_open.then(|| Checksum { start: half(6), offset: half(8) }),
-            // The uppermost bit says that some packets have a congestion mark.
+            // The top bit says that some packets have a congestion mark.
             is_merged: header[1] & 0x7f != 0,
             cut: None,
         }
     }
 
-    /// The header of a packet to send.
+    /// Returns the header of a packet to send.
     pub fn header(&self) -> [u8; HEADER_BYTES] {
         let mut header = [0; HEADER_BYTES];
         let mut put = |at: usize, value: u16| {

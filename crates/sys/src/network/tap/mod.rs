@@ -1,22 +1,22 @@
-//! TAP devices: interfaces of the kernel whose other end is this process.
+//! TAP devices: kernel interfaces whose other end is this process.
 //!
 //! ```text
 //!   host's stack --> interface --> queue of `depth` packets --> receive: a system call a packet
 //!                <-- interface <------------------------------- send: a system call a packet
 //! ```
 //!
-//! A packet may come with a header that says what a device still has to do: fill in a checksum, cut
-//! the packet into segments ([`Offload`]). Only a device that was opened with
-//! [`TapOptions::passes_offloads`] has such packets; else the kernel does the work before.
+//! A packet may have a header that says what a device still has to do: fill in a checksum, cut the
+//! packet into segments ([`Offload`]). Only a device opened with [`TapOptions::passes_offloads`]
+//! has such packets; otherwise the kernel does the work first.
 //!
-//! The device ends with the last descriptor, however the process ends, unless it is persistent. One
-//! that was there before is somebody's, and stays.
+//! The device ends with the last descriptor, however the process ends, unless it is persistent. A
+//! device that existed before belongs to someone else, and stays.
 //!
 //! # Invariants
-//! - T1. Questions about the device go to sockets and descriptors that were opened with it. So they
-//!   are about the namespace where it was made, from any thread.
-//! - T2. The descriptor shows when a device was deleted. One that was moved to another namespace
-//!   still works; only its counters cannot be read.
+//! - T1. Queries about the device use sockets and descriptors that were opened with it. So they
+//!   concern the namespace where it was made, from any thread.
+//! - T2. The descriptor shows when a device was deleted. A device moved to another namespace still
+//!   works; only its counters cannot be read.
 //!
 //! Source: Documentation/networking/tuntap.rst, drivers/net/tun.c and
 //! include/uapi/linux/if_tun.h of Linux 6.18.
@@ -41,26 +41,26 @@ pub use error::TapError;
 use header::HEADER_BYTES;
 pub use header::{Checksum, Cut, Offload, Segments};
 
-/// Bytes of the longest packet that the kernel hands over: what a socket buffer can have, and an
-/// Ethernet header with a tag. Source: `GSO_LEGACY_MAX_SIZE`, include/linux/netdevice.h.
+/// Length of the longest packet that the kernel passes, in bytes: the maximum of a socket buffer,
+/// plus a tagged Ethernet header. Source: `GSO_LEGACY_MAX_SIZE`, include/linux/netdevice.h.
 pub const LONGEST: usize = 65_536 + 18;
 
-/// The most queues. Source: `MAX_TAP_QUEUES`, drivers/net/tun.c has 256; each is a system call a
-/// poll here.
+/// The maximum number of queues. `MAX_TAP_QUEUES` of drivers/net/tun.c is 256, but here each queue
+/// costs a system call per poll.
 pub const QUEUES_MAX: u32 = 16;
 
-/// How a device is opened.
+/// Options for opening a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TapOptions {
-    /// Queues, in `[1, QUEUES_MAX]`: the kernel chooses one by a packet's flow.
+    /// Queues, in `[1, QUEUES_MAX]`: the kernel selects one by a packet's flow.
     pub queues: u32,
-    /// Whether packets are left unfinished: merged, and without checksums.
+    /// Whether the kernel passes unfinished packets: merged, and without checksums.
     pub passes_offloads: bool,
-    /// Whether the device stays when the process has ended. One that was there before stays anyway.
+    /// Whether the device stays when the process ends. A device that existed before stays anyway.
     pub is_persistent: bool,
-    /// The interface's MTU, in `[68, 65521]`; `None` leaves it.
+    /// The interface's MTU, in `[68, 65521]`; `None` leaves it unchanged.
     pub mtu: Option<u32>,
-    /// Packets that each queue has room for.
+    /// The depth of each queue, in packets.
     pub depth: u32,
 }
 
@@ -70,20 +70,20 @@ impl Default for TapOptions {
     }
 }
 
-/// What the kernel has counted on the device.
+/// The kernel's counters of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TapCounts {
-    /// Packets that were received from it.
+    /// Packets received from it.
     pub taken: u64,
-    /// Packets that the host sent and the queues had no room for.
+    /// Packets from the host that found the queues full.
     pub dropped: u64,
 }
 
-/// An open device, which is up.
+/// An open device that is up.
 #[derive(Debug)]
 pub struct Tap {
     queues: Vec<OwnedFd>,
-    /// Readable when one of several queues is.
+    /// Readable when any of several queues is.
     any: Option<OwnedFd>,
     questions: UnixDatagram,
     line: Line,
@@ -93,11 +93,11 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Opens the device `name` in the calling thread's network namespace, makes it if there is
-    /// none, and takes it up.
+    /// Opens the device `name` in the calling thread's network namespace, creates it if necessary,
+    /// and sets it up.
     ///
     /// # Errors
-    /// [`TapError`], each variant as it says.
+    /// See [`TapError`].
     pub fn open(name: &str, options: &TapOptions) -> Result<Self, TapError> {
         assert!((1..=QUEUES_MAX).contains(&options.queues), "{} queues", options.queues);
         let fail = |call| TapError::system(name, call);
@@ -105,7 +105,7 @@ impl Tap {
         let was_there = Interface::by_name(&questions, name).is_ok();
         let queues = (0..options.queues).map(|_| requests::open_queue(name, options));
         let queues = queues.collect::<Result<Vec<_>, _>>()?;
-        // Somebody had a device that was there already, and left it in some state.
+        // A device that existed before may be in any state.
         requests::pass_offloads(&queues[0], options.passes_offloads)
             .map_err(fail("setting its offloads"))?;
         if options.is_persistent || !was_there {
@@ -129,23 +129,23 @@ impl Tap {
         })
     }
 
-    /// The interface as it was when it was opened.
+    /// The interface as it was at opening.
     pub fn interface(&self) -> &Interface {
         &self.interface
     }
 
-    /// Packets that each queue has room for: as asked for, where the kernel lets us say.
+    /// The depth of each queue in packets: as requested, if the kernel permits.
     pub fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// How many queues it has.
+    /// The number of queues.
     pub fn queues(&self) -> usize {
         self.queues.len()
     }
 
-    /// Takes the next packet of a queue into `room`, and returns how long it is and what is still
-    /// to be done to it. `None`: there is none. What `room` has no place for is cut off.
+    /// Receives the next packet of a queue into `room`, and returns its length and its offload
+    /// work. `None` if the queue is empty. A packet longer than `room` is truncated.
     ///
     /// Cost: a system call, which copies.
     ///
@@ -171,14 +171,14 @@ impl Tap {
         }
     }
 
-    /// Sends a packet, which the host receives. False: there is no room now. `offload` is left out
-    /// where the device does not pass them.
+    /// Sends a packet, which the host receives. Returns false if there is no room now. `offload` is
+    /// ignored if the device does not pass offloads.
     ///
     /// Cost: a system call, which copies.
     ///
     /// # Errors
-    /// `EIO`: the interface is down. `EBADFD`: it was deleted. `EINVAL`: the kernel does not take
-    /// the packet.
+    /// `EIO`: the interface is down. `EBADFD`: it was deleted. `EINVAL`: the kernel rejects the
+    /// packet.
     #[inline]
     pub fn send(&self, queue: usize, packet: &[u8], offload: &Offload) -> io::Result<bool> {
         let fd = &self.queues[queue % self.queues.len()];
@@ -196,11 +196,11 @@ impl Tap {
         }
     }
 
-    /// How the device is now. One that was moved to another namespace is there, and counts as up.
-    /// Cost: up to six system calls.
+    /// Queries the state of the device. A device moved to another namespace is present, and counts
+    /// as up. Cost: up to six system calls.
     ///
     /// # Errors
-    /// What the kernel says, unless it is gone.
+    /// Errors from the kernel, unless the device is gone.
     pub fn link_state(&self) -> io::Result<LinkState> {
         match requests::is_attached(&self.queues[0]) {
             Ok(true) => {}
@@ -220,15 +220,15 @@ impl Tap {
         }
     }
 
-    /// What the kernel has counted since the device was made; `None` where it is out of sight (T2).
-    /// Cost: two system calls.
+    /// Returns the kernel's counters since the device was made; `None` if the device is in another
+    /// namespace (T2). Cost: two system calls.
     pub fn counts(&self) -> Option<TapCounts> {
         // struct ifinfomsg: family, pad, type, index, flags, change.
         let mut question = [0; 16];
         question[4..8].copy_from_slice(&self.interface.index.to_ne_bytes());
         let answer = self.line.ask(libc::RTM_GETLINK, &question).ok()?;
         let counts = find(answer.get(16..)?, |kind| kind == libc::IFLA_STATS64)?;
-        // struct rtnl_link_stats64: rx_packets, tx_packets, two of bytes, two of errors,
+        // struct rtnl_link_stats64: rx_packets, tx_packets, rx and tx bytes, rx and tx errors,
         // rx_dropped, tx_dropped.
         let at = |index: usize| {
             let bytes = counts.get(index * 8..)?.first_chunk()?;
@@ -245,7 +245,7 @@ impl AsFd for Tap {
     }
 }
 
-/// Whether this process may open devices here.
+/// Checks whether this process may open devices here.
 ///
 /// # Errors
 /// [`TapError::NoDriver`].
@@ -253,7 +253,7 @@ pub fn find_driver() -> Result<(), TapError> {
     requests::open_driver().map(drop)
 }
 
-/// The calling thread's network namespace, by its number; 0 where there is no `/proc`.
+/// Returns the number of the calling thread's network namespace; 0 without `/proc`.
 pub fn network() -> u64 {
     fs::metadata("/proc/thread-self/ns/net").map_or(0, |namespace| namespace.ino())
 }

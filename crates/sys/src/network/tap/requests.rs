@@ -1,4 +1,4 @@
-//! The calls that make a device and set it up.
+//! The calls that create a device and set it up.
 //!
 //! Source of the numbers: include/uapi/linux/if_tun.h.
 
@@ -21,9 +21,9 @@ const TUNSETOFFLOAD: c_ulong = 0x4004_54d0;
 const TUNSETVNETHDRSZ: c_ulong = 0x4004_54d8;
 const TUNGETIFF: c_ulong = 0x8004_54d2;
 
-/// Checksums, TCP segments of both versions with congestion marks.
+/// Checksums, and TCP segments of both IP versions with congestion marks.
 const OFFLOADS: c_ulong = 1 | 2 | 4 | 8;
-/// UDP segments of both versions: Linux 6.2.
+/// UDP segments of both IP versions: Linux 6.2.
 const UDP_OFFLOADS: c_ulong = 0x20 | 0x40;
 
 /// Opens the driver.
@@ -33,7 +33,7 @@ pub(super) fn open_driver() -> Result<File, TapError> {
     options.open("/dev/net/tun").map_err(|source| TapError::NoDriver { source })
 }
 
-/// Attaches a queue to the device, which is made by the first one.
+/// Attaches a queue to the device. The first one creates the device.
 pub(super) fn open_queue(name: &str, options: &TapOptions) -> Result<OwnedFd, TapError> {
     let file = open_driver()?;
     let queues = options.queues;
@@ -54,8 +54,8 @@ pub(super) fn open_queue(name: &str, options: &TapOptions) -> Result<OwnedFd, Ta
     }
 }
 
-/// Lets packets come and go unfinished, or not. A kernel that does not know UDP segments passes
-/// the others. Both are the device's, so one queue is enough.
+/// Turns offloads on or off. A kernel without UDP segments still passes the others. Both settings
+/// belong to the device, so one queue is enough.
 pub(super) fn pass_offloads(queue: &OwnedFd, is_passing: bool) -> io::Result<()> {
     if !is_passing {
         return set(queue, TUNSETOFFLOAD, 0);
@@ -71,7 +71,7 @@ pub(super) fn set_persistent(queue: &OwnedFd, is_persistent: bool) -> io::Result
     set(queue, TUNSETPERSIST, c_ulong::from(is_persistent))
 }
 
-/// Whether the descriptor still has its device.
+/// Returns whether the descriptor is still attached to its device.
 pub(super) fn is_attached(queue: &OwnedFd) -> io::Result<bool> {
     let mut request = request("")?;
     match ask(queue, TUNGETIFF, &mut request) {
@@ -81,12 +81,12 @@ pub(super) fn is_attached(queue: &OwnedFd) -> io::Result<bool> {
     }
 }
 
-/// Gives the queues room for as many packets.
-/// Returns what it is then. In a user namespace it stays: the kernel wants CAP_NET_ADMIN of the
-/// machine. Source: `dev_ifsioc()` and `dev_ioctl()`, net/core/dev_ioctl.c.
+/// Sets the depth of the queues, and returns the resulting one. In a user namespace it stays the
+/// same: the kernel requires CAP_NET_ADMIN of the machine. Source: `dev_ifsioc()` and
+/// `dev_ioctl()`, net/core/dev_ioctl.c.
 pub(super) fn set_depth(socket: impl AsFd, name: &str, depth: u32) -> io::Result<u32> {
     let mut request = request(name)?;
-    // The union's integer, by whichever name.
+    // Any integer member of the union will do.
     request.ifr_ifru.ifru_metric = depth as c_int;
     match ask(&socket, libc::SIOCSIFTXQLEN, &mut request) {
         Ok(()) => Ok(depth),

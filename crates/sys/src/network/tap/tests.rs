@@ -9,7 +9,7 @@ use burstline_skip::{skip, test_name};
 use super::*;
 use crate::namespace;
 
-/// Runs a test in a network namespace, or says why not.
+/// Runs a test in a network namespace, or reports why it cannot.
 fn in_namespace(test: impl FnOnce() + Send + 'static) {
     let name = test_name();
     let worker = thread::spawn(move || match namespace::enter_new_network() {
@@ -23,8 +23,8 @@ fn ip(command: &str) {
     assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success(), "{command}");
 }
 
-/// What `find` finds within ten seconds: a program that another test starts has a copy of each
-/// descriptor until it runs, and a device lives on in it.
+/// Retries `find` for up to ten seconds: a program started by another test holds copies of all
+/// descriptors until exec, and they keep a device alive.
 fn soon<T>(mut find: impl FnMut() -> Option<T>) -> Option<T> {
     let began = Instant::now();
     loop {
@@ -134,7 +134,7 @@ fn packets_come_and_go_and_the_kernel_counts_them() {
             let (mut room, mut got) = ([0; 2000], 0);
             for queue in 0..tap.queues() {
                 while let Some((bytes, _)) = tap.receive(queue, &mut room).unwrap() {
-                    // The kernel's own packets come, too.
+                    // The kernel sends packets, too.
                     got += usize::from(room[..bytes].ends_with(payload));
                 }
             }

@@ -1,13 +1,13 @@
-//! System calls that a thread may still make: a seccomp filter.
+//! The system calls that a thread may still make: a seccomp filter.
 //!
-//! The filter is a list of what is allowed, made once and entered by each thread. Any other call
-//! ends the process, so a hole in a decoder does not become an attacker's program. The list has
-//! glibc's calls and musl's. Most rows look at the number alone: the kernel knows those without
+//! The filter is a list of allowed calls, made once and entered by each thread. Any other call ends
+//! the process, so a bug in a decoder does not become an attacker's program. The list has the calls
+//! of glibc and musl. Most rows check only the number: the kernel knows their result without
 //! running the filter (its cache of constant actions, since Linux 5.11).
 //!
-//! Some rows look at an argument, too. Threads may be started, processes and namespaces may not.
-//! Mapped memory cannot be executed, a terminal cannot be typed into, and signals go only to
-//! ourselves.
+//! Some rows also check an argument. New threads are allowed, new processes and namespaces are not.
+//! Mapped memory cannot be executable, input cannot be injected into a terminal, and signals go
+//! only to this process.
 //!
 //! Source: seccomp(2), Documentation/userspace-api/seccomp_filter.rst of Linux 6.18.
 
@@ -18,20 +18,19 @@ use std::io;
 pub use list::Need;
 use list::{LIST, Row, Rule};
 
-/// What becomes of a call that is not in the list.
+/// The effect of a call that is not in the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Refusal {
     /// The kernel ends the process (SIGSYS).
     #[default]
     Kill,
-    /// It is made, and the kernel's log has a line of it: for tests.
+    /// The call is made, and the kernel logs it: for tests.
     Log,
 }
 
-/// The name of the calling thread's filter, asked for by [`is_entered`]: `prctl` with this number
-/// has no meaning for the kernel.
+/// Identifies our filter to [`is_entered`]: `prctl` with this number has no meaning for the kernel.
 const PROBE: u32 = 0x6275_7273;
-/// What it answers.
+/// The filter's answer to it.
 const PROBED: u32 = libc::EUCLEAN as u32;
 
 #[cfg(target_arch = "x86_64")]
@@ -49,14 +48,14 @@ const ARGUMENTS: u32 = 16;
 pub struct CallFilter(Vec<libc::sock_filter>);
 
 impl CallFilter {
-    /// Whether this kernel has filters that can end a process.
+    /// Returns whether this kernel has filters that can end a process.
     pub fn is_supported() -> bool {
         let (operation, action) = (libc::SECCOMP_GET_ACTION_AVAIL, libc::SECCOMP_RET_KILL_PROCESS);
-        // SAFETY: the kernel reads the 4 bytes of `action`, and writes none.
+        // SAFETY: the kernel reads the 4 bytes of `action`, and writes nothing.
         unsafe { libc::syscall(libc::SYS_seccomp, operation, 0_u32, &raw const action) == 0 }
     }
 
-    /// What every job needs, and what this one does besides.
+    /// Makes a filter of the calls that every job needs, and of those for `needs`.
     pub fn new(needs: &[Need], refusal: Refusal) -> Self {
         let refused = match refusal {
             Refusal::Kill => libc::SECCOMP_RET_KILL_PROCESS,
@@ -70,42 +69,42 @@ impl CallFilter {
         Self(code)
     }
 
-    /// The calling thread, and those it starts, make only these calls from now on. It has
-    /// `no_new_privs` by then.
+    /// Restricts the calling thread, and those it starts, to these calls. The thread already has
+    /// `no_new_privs`.
     pub(super) fn enter(&self) -> io::Result<()> {
         let program =
             libc::sock_fprog { len: self.0.len() as u16, filter: self.0.as_ptr().cast_mut() };
-        // Speculation is not what this filter is for, and to forbid it makes each call slower.
+        // This filter is no defence against speculation, and disabling speculation makes each call
+        // slower.
         let flags = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
         let (mode, at) = (libc::SECCOMP_SET_MODE_FILTER, &raw const program);
-        // SAFETY: the program is `len` instructions, which live until the call returns; the kernel
-        // copies them and writes none.
+        // SAFETY: the program has `len` instructions, which live until the call returns; the kernel
+        // copies them and writes nothing.
         let entered = unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, at) };
         if entered < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
 
-/// Whether the calling thread has this filter, possibly from the thread that started it.
+/// Returns whether the calling thread has this filter, possibly inherited from its starter.
 pub(super) fn is_entered() -> bool {
-    // SAFETY: the kernel knows no such option, and reads nothing.
+    // SAFETY: the kernel has no such option, and reads no memory.
     let answered = unsafe { libc::prctl(PROBE as i32, 0, 0, 0, 0) };
     answered < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EUCLEAN)
 }
 
-/// Neighbouring calls with one rule.
+/// Consecutive call numbers with one rule.
 struct Span {
     first: u32,
     last: u32,
     code: Vec<libc::sock_filter>,
 }
 
-/// The rows in order of their numbers. Calls that are always allowed are one span where they are
-/// neighbours.
+/// Sorts the rows by number. Consecutive calls that are always allowed become one span.
 fn spans<'a>(rows: impl Iterator<Item = &'a Row>, process: u32, refused: u32) -> Vec<Span> {
     let mut rows: Vec<_> = rows.collect();
     rows.sort_by_key(|row| (row.number as u32, row.need.is_none()));
-    // What a job needs besides stands for what every job needs; the list's order decides between
-    // two such needs.
+    // A row for a job's need replaces the row for every job. Between two needs the list's order
+    // decides.
     rows.dedup_by_key(|row| row.number);
     let mut spans: Vec<Span> = Vec::new();
     let mut was_allowed = false;
@@ -125,8 +124,8 @@ fn spans<'a>(rows: impl Iterator<Item = &'a Row>, process: u32, refused: u32) ->
     spans
 }
 
-/// Finds the span of a number by halving what is left at each step. The kernel tries every number
-/// when a thread enters the filter, so a linear list would take it 1 ms.
+/// Builds a binary search for the span of a number. The kernel tries every number when a thread
+/// enters the filter, so a linear list would take it 1 ms.
 fn tree(spans: &[Span], refused: u32) -> Vec<libc::sock_filter> {
     match spans {
         [] => vec![answer(refused)],
@@ -147,7 +146,7 @@ fn tree(spans: &[Span], refused: u32) -> Vec<libc::sock_filter> {
     }
 }
 
-/// The instructions of a rule: each way through them ends with an answer.
+/// Returns the instructions of a rule: each path through them ends with an answer.
 fn code_of(rule: Rule, process: u32, refused: u32) -> Vec<libc::sock_filter> {
     let allowed = answer(libc::SECCOMP_RET_ALLOW);
     let error = |number: i32| answer(libc::SECCOMP_RET_ERRNO | number as u32);
@@ -177,7 +176,7 @@ fn code_of(rule: Rule, process: u32, refused: u32) -> Vec<libc::sock_filter> {
     }
 }
 
-/// Allows the values, answers others as they say, and all else by `last`.
+/// Allows the values, gives `others` their own answers, and answers anything else with `last`.
 fn one_of(
     argument: u32,
     values: &[u32],
@@ -198,7 +197,8 @@ fn load(at: u32) -> libc::sock_filter {
     libc::sock_filter { code, jt: 0, jf: 0, k: at }
 }
 
-/// Loads the low half of an argument, which is all that the kernel reads of the ones looked at.
+/// Loads the low half of an argument: the kernel reads only that half of the arguments checked
+/// here.
 fn load_argument(argument: u32) -> libc::sock_filter {
     let low = if cfg!(target_endian = "big") { 4 } else { 0 };
     load(ARGUMENTS + 8 * argument + low)

@@ -1,4 +1,4 @@
-//! What a thread has, as the kernel says.
+//! The rights of a thread, as the kernel reports them.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -8,32 +8,32 @@ use super::CONFINEMENT;
 /// The rights of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// The number of its user, which decides what it may open.
+    /// Its uid, which decides what it may open.
     pub user: u32,
-    /// Effective, permitted, inheritable and ambient capabilities, together.
+    /// Union of the effective, permitted, inheritable and ambient capabilities.
     pub capabilities: u64,
-    /// Capabilities that a program which it starts could ever have.
+    /// Capabilities that a program started by it could ever have.
     pub bounding: u64,
-    /// Whether programs that it starts get no rights by their files.
+    /// Whether programs that it starts gain no rights from their files.
     pub has_no_new_privileges: bool,
-    /// Whether a filter says which system calls it may make.
+    /// Whether a filter restricts its system calls.
     pub is_filtered: bool,
-    /// The version of Landlock that says what it may open; 0: nothing says it.
+    /// The version of Landlock that restricts its files; 0 for no restriction.
     pub landlock: u32,
 }
 
 impl Held {
-    /// Those of the calling thread, which has given up its rights if it ever will. What the kernel
-    /// does not report counts as no rights and the user nobody.
+    /// Reads the rights of the calling thread, which must already have given up its rights if it
+    /// ever will. Values that the kernel does not report count as no rights and the user nobody.
     pub fn read() -> Self {
         let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-        // The kernel does not tell whether a thread has entered a ruleset.
+        // The kernel does not report whether a thread has entered a ruleset.
         let rules = CONFINEMENT.get().and_then(|confinement| confinement.files.as_ref());
         let landlock = rules.map_or(0, |rules| rules.version);
         Self { landlock, ..Self::of(&status) }
     }
 
-    /// Those of a text like `/proc/PID/status`, which does not speak of Landlock.
+    /// Parses a text like `/proc/PID/status`, which does not include Landlock.
     pub fn of(status: &str) -> Self {
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

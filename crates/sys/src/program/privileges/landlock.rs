@@ -1,13 +1,12 @@
-//! Files and folders that a thread may still open: Landlock.
+//! The files and folders that a thread may still open: Landlock.
 //!
 //! A [`Ruleset`] is made while everything may be opened, and a thread enters it once. From then on
-//! the thread, and every thread that it starts, opens what the ruleset lists and nothing else.
-//! Descriptors that are open already stay as they are. TCP is refused, but for connections to ports
-//! that are listed.
+//! the thread, and every thread that it starts, can open only what the ruleset lists. Open
+//! descriptors are not affected. TCP is refused, except for connections to listed ports.
 //!
 //! Invariants:
-//! - L1: a ruleset handles each right that this kernel knows of, so what no rule allows is denied.
-//! - L2: a path that is not there gets no rule; who makes it later finds it closed.
+//! - L1: a ruleset handles each right that this kernel knows, so anything without a rule is denied.
+//! - L2: a missing path gets no rule; if it is created later, it stays closed.
 //!
 //! Source: Documentation/userspace-api/landlock.rst and include/uapi/linux/landlock.h, Linux 6.18.
 
@@ -29,28 +28,28 @@ const READ_DIR: u64 = 1 << 3;
 const REMOVE_DIR: u64 = 1 << 4;
 const MAKE_CHAR: u64 = 1 << 6;
 const MAKE_BLOCK: u64 = 1 << 11;
-/// Rights of the first version: bits 0 to 12.
+/// Rights of version 1: bits 0 to 12.
 const FIRST: u64 = (1 << 13) - 1;
 const REFER: u64 = 1 << 13;
 const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEVICE: u64 = 1 << 15;
-/// Rights that a rule for a file may have.
+/// Rights that are valid in a rule for a file.
 const OF_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE;
 /// `LANDLOCK_ACCESS_NET_BIND_TCP` and `LANDLOCK_ACCESS_NET_CONNECT_TCP`.
 const TCP: u64 = 3;
 const CONNECT_TCP: u64 = 2;
-/// The version that handles TCP.
+/// The first version that handles TCP.
 const SINCE_TCP: u32 = 4;
 const CREATE_VERSION: u32 = 1;
 const RULE_PATH_BENEATH: u32 = 1;
 const RULE_NET_PORT: u32 = 2;
 
-/// What may be done with a file, or with all that is beneath a folder.
+/// The allowed access to a file, or to everything beneath a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Read files, list folders.
     Read,
-    /// Besides, write files, make them, rename and remove them.
+    /// Also write files, create them, rename and remove them.
     Write,
 }
 
@@ -75,7 +74,7 @@ struct Port {
     port: u64,
 }
 
-/// What may be opened.
+/// The files, folders and TCP ports that may be opened.
 #[derive(Debug)]
 pub struct Ruleset {
     descriptor: OwnedFd,
@@ -84,9 +83,9 @@ pub struct Ruleset {
     pub(super) version: u32,
 }
 
-/// The version of Landlock that this kernel has; 0: none.
+/// Returns this kernel's version of Landlock; 0 if it has none.
 pub fn version() -> u32 {
-    // SAFETY: with this flag the kernel reads no memory of ours.
+    // SAFETY: with this flag the kernel reads none of our memory.
     let version = unsafe {
         libc::syscall(
             libc::SYS_landlock_create_ruleset,
@@ -99,10 +98,10 @@ pub fn version() -> u32 {
 }
 
 impl Ruleset {
-    /// One that allows nothing; `None`: this kernel has no Landlock.
+    /// Makes a ruleset that allows nothing; `None` if this kernel has no Landlock.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn new() -> io::Result<Option<Self>> {
         let version = version();
         if version == 0 {
@@ -112,22 +111,22 @@ impl Ruleset {
         let files = FIRST | since(2, REFER) | since(3, TRUNCATE) | since(5, IOCTL_DEVICE);
         let handled = Handled { files, network: since(SINCE_TCP, TCP) };
         let (at, bytes) = (&raw const handled, size_of::<Handled>());
-        // SAFETY: `at` leads to this many bytes of ours; an older kernel takes a longer structure
-        // whose rest is 0, which `since` sees to.
+        // SAFETY: `at` points to this many bytes of ours. An older kernel accepts a longer
+        // structure if the rest is 0, and `since` guarantees that.
         let made = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, at, bytes, 0_u32) };
         if made < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just made this descriptor for us; nobody else has it.
+        // SAFETY: the kernel has just made this descriptor for us; nothing else has it.
         let descriptor = unsafe { OwnedFd::from_raw_fd(made as i32) };
         Ok(Some(Self { descriptor, handled: files, version }))
     }
 
-    /// Allows access to a file, or to all beneath a folder. A path that is not there, or that the
-    /// caller may not look at, is left out.
+    /// Allows access to a file, or to everything beneath a folder. A path that is missing, or that
+    /// the caller may not look at, is left out.
     ///
     /// # Errors
-    /// What the kernel says to the rule.
+    /// Errors from the kernel about the rule.
     pub fn allow(&self, path: &Path, access: Access) -> io::Result<()> {
         let Ok(parent) = open_path(path, OFlags::empty()) else { return Ok(()) };
         self.allow_beneath(&parent, access)
@@ -136,7 +135,7 @@ impl Ruleset {
     /// Allows connections to a TCP port, on any host.
     ///
     /// # Errors
-    /// What the kernel says to the rule.
+    /// Errors from the kernel about the rule.
     pub fn allow_tcp(&self, port: u16) -> io::Result<()> {
         if self.version < SINCE_TCP {
             return Ok(());
@@ -149,7 +148,7 @@ impl Ruleset {
         let of_kind = if parent.metadata()?.is_dir() { u64::MAX } else { OF_FILES };
         let wanted = match access {
             Access::Read => READ_FILE | READ_DIR,
-            // No devices, which no job makes, and no programs.
+            // No devices, which no job creates, and no programs.
             Access::Write => {
                 let never = EXECUTE | MAKE_CHAR | MAKE_BLOCK | REMOVE_DIR | REFER | IOCTL_DEVICE;
                 self.handled & !never
@@ -160,20 +159,20 @@ impl Ruleset {
         self.add(RULE_PATH_BENEATH, &raw const rule)
     }
 
-    /// `at`: a rule of the structure that is `kind`'s.
+    /// Adds a rule; `at` points to the structure for `kind`.
     fn add<T>(&self, kind: u32, at: *const T) -> io::Result<()> {
         let ruleset = self.descriptor.as_raw_fd();
-        // SAFETY: both callers pass a rule that lives on their stack, of the kind that it is; the
+        // SAFETY: both callers pass a rule on their stack, of the structure for its `kind`; the
         // descriptors are open.
         let added = unsafe { libc::syscall(libc::SYS_landlock_add_rule, ruleset, kind, at, 0_u32) };
         if added < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// From now on the calling thread, and those it starts, open only what is allowed here. It has
-    /// `no_new_privs` by then.
+    /// Restricts the calling thread, and those it starts, to what this ruleset allows. The thread
+    /// already has `no_new_privs`.
     pub(super) fn enter(&self) -> io::Result<()> {
         let ruleset = self.descriptor.as_raw_fd();
-        // SAFETY: no memory is passed; the descriptor is a ruleset's.
+        // SAFETY: the call passes no memory; the descriptor is a ruleset.
         let entered = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0_u32) };
         if entered < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! Files of every kind, on the file systems of this machine; a small tmpfs as root.
+//! Files of every kind, on the file systems of this machine; as root also a small tmpfs.
 
 use std::fs;
 use std::io::Read;
@@ -44,7 +44,7 @@ fn what_is_written_is_what_is_read() {
     eprintln!("{} is written {}", path.display(), file.write_path());
     assert_ne!(*file.write_path(), WritePath::Stream);
     file.preallocate(512 << 10).unwrap();
-    // The later half first: offsets are free on a regular file.
+    // The second half first: a regular file takes writes at any offset.
     file.write_all_at(&data[128 << 10..], 128 << 10).unwrap();
     file.write_all_at(&data[..128 << 10], 0).unwrap();
     file.leave_direct().unwrap();
@@ -104,7 +104,7 @@ fn a_fifo_gets_the_bytes_in_order() {
             fs::File::open(&path).unwrap().read_to_end(&mut read).unwrap();
             read
         });
-        // More than a pipe holds, so the writes come up short and are carried on.
+        // More than a pipe holds, so writes come up short and are continued.
         let mut fifo = OutputFile::create(&path, &Creation::default()).unwrap();
         assert_eq!(*fifo.write_path(), WritePath::Stream);
         fifo.write_all_at(&data, 0).unwrap();
@@ -130,7 +130,7 @@ fn mount_for_this_thread(directory: &Path, bytes: usize) -> io::Result<()> {
     };
     let private = libc::MS_REC | libc::MS_PRIVATE;
     let none = std::ptr::null();
-    // SAFETY: the call takes no pointer, and changes this thread's view of the mounts only.
+    // SAFETY: the call takes no pointer, and changes only this thread's view of the mounts.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     // SAFETY: the strings live through the call, and this flag asks for no other argument.
     check(unsafe { libc::mount(none, c"/".as_ptr(), none, private, none.cast()) })?;

@@ -10,10 +10,10 @@ use io_uring::{IoUring, opcode, types};
 
 use super::AlignedBuffer;
 
-/// A write that is done.
+/// A completed write.
 #[derive(Debug)]
 pub(super) struct Done {
-    /// The number of its buffer.
+    /// The index of its buffer.
     pub(super) buffer: usize,
     /// How many bytes were written.
     pub(super) result: io::Result<usize>,
@@ -24,37 +24,37 @@ pub(super) struct Ring {
     ring: IoUring,
     under_way: usize,
     is_registered: bool,
-    /// How writes stay in order.
+    /// The flag that keeps writes in order.
     order: Flags,
 }
 
 impl Ring {
-    /// A ring for up to `writes` at a time.
+    /// Creates a ring for up to `writes` writes at a time.
     ///
     /// # Errors
-    /// What the kernel says: no io_uring here, or not for us.
+    /// Errors from the kernel: io_uring is missing or not permitted.
     pub(super) fn new(writes: usize) -> io::Result<Self> {
         let ring = IoUring::builder().dontfork().build(writes as u32)?;
-        // This came with plain writes, in Linux 5.6.
+        // Linux 5.6 added this together with plain writes.
         if !ring.params().is_feature_rw_cur_pos() {
             return Err(io::ErrorKind::Unsupported.into());
         }
         // One kernel worker takes one write after the other, so the disk never waits in between.
-        // Before Linux 5.15 each write waits until those before it were seen.
+        // Before Linux 5.15 each write waits until the completions of earlier ones were seen.
         let has_one_worker = ring.submitter().register_iowq_max_workers(&mut [1, 0]).is_ok();
         let order = if has_one_worker { Flags::ASYNC } else { Flags::IO_DRAIN };
         Ok(Self { ring, under_way: 0, is_registered: false, order })
     }
 
-    /// Has the kernel look the pages of these buffers up, once; says whether it does.
+    /// Registers these buffers with the kernel, once. Returns whether it worked.
     pub(super) fn register(&mut self, buffers: &[AlignedBuffer]) -> bool {
         let place = |buffer: &AlignedBuffer| libc::iovec {
             iov_base: buffer.as_ptr().cast_mut().cast(),
             iov_len: buffer.len(),
         };
         let places: Vec<libc::iovec> = buffers.iter().map(place).collect();
-        // SAFETY: by B1 of `AlignedBuffer` each place is mapped memory. The kernel pins its pages
-        // itself, so they outlive a buffer that is dropped; by Q1 none is dropped under way.
+        // SAFETY: by B1 of `AlignedBuffer` each place is mapped memory. The kernel pins its pages,
+        // so they outlive a buffer that is dropped; by Q1 none is dropped while under way.
         self.is_registered = unsafe { self.ring.submitter().register_buffers(&places) }.is_ok();
         self.is_registered
     }
@@ -63,7 +63,7 @@ impl Ring {
         self.under_way
     }
 
-    /// Begins to write a buffer, whose number is `number`.
+    /// Begins to write a buffer, whose index is `number`.
     pub(super) fn submit(
         &mut self,
         file: BorrowedFd<'_>,
@@ -79,10 +79,10 @@ impl Ring {
             }
             false => opcode::Write::new(file, start, bytes).offset(offset).build(),
         };
-        // In order: none begins before those submitted earlier are done.
+        // In order: no write begins before the ones submitted earlier are done.
         let entry = entry.user_data(number as u64).flags(self.order);
         // SAFETY: by Q1 of `WriteQueue` the buffer is neither written nor freed until its
-        // completion was seen; by Q3 the number is this file's until then.
+        // completion was seen. By Q3 the descriptor refers to this file until then.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.map_err(|_| io::Error::other("the submission queue is full"))?;
         self.under_way += 1;
@@ -95,7 +95,7 @@ impl Ring {
         }
     }
 
-    /// A write that is done, if there is one. Cost: a load.
+    /// Returns a completed write, if there is one. Cost: a load.
     pub(super) fn next_done(&mut self) -> Option<Done> {
         let entry = self.ring.completion().next()?;
         self.under_way -= 1;
@@ -106,7 +106,7 @@ impl Ring {
         Some(Done { buffer: entry.user_data() as usize, result })
     }
 
-    /// Waits for a write that is under way; `None`: there is none.
+    /// Waits for a write that is under way; `None` if there is none.
     pub(super) fn wait(&mut self) -> io::Result<Option<Done>> {
         while self.under_way > 0 {
             if let Some(done) = self.next_done() {

@@ -13,7 +13,7 @@ fn file(name: &str) -> (PathBuf, OutputFile) {
     (path, file)
 }
 
-/// Writes `count` buffers, each full of its number.
+/// Writes `count` buffers, each filled with its number.
 fn write(queue: &mut WriteQueue, file: &mut OutputFile, count: usize) -> Result<(), WriteError> {
     for number in 0..count {
         queue.bytes_mut().fill(number as u8);
@@ -53,7 +53,7 @@ fn a_queue_serves_one_file_after_the_other() {
 
 #[test]
 fn a_write_that_fails_is_told_and_nothing_behind_it_is_counted() {
-    // A limit on the size of files is of the whole process: another one has it.
+    // A file size limit applies to the whole process, so a child process sets it.
     const CHILD: &str = "BURSTLINE_QUEUE_CHILD";
     if std::env::var_os(CHILD).is_none() {
         let own = std::env::current_exe().unwrap();

@@ -1,20 +1,20 @@
-//! The list: each call that a thread may make once it has given up its rights.
+//! The list of calls that a thread may make once it has given up its rights.
 
 use libc::c_long;
 
-/// What some jobs do and others do not.
+/// Activities of some jobs that need additional calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Maps of XDP programs are read and filled.
+    /// Reads and fills maps of XDP programs.
     Maps,
-    /// The same, and the kernel is given frames by running a program on them.
+    /// The same, and injects frames into the kernel by running a program on them.
     Injections,
-    /// Folders are made.
+    /// Creates folders.
     Folders,
-    /// Records are sent to a collector, which may have an IPv6 address.
+    /// Sends records to a collector, which may have an IPv6 address.
     Collector,
-    /// Peers that share memory with us are woken by their own events, which a write could block on:
-    /// the end of an asynchronous read rings them.
+    /// Wakes peers that share memory with us by their eventfds. A write could block, so the
+    /// completion of an asynchronous read signals the eventfd.
     Bells,
 }
 
@@ -22,44 +22,44 @@ pub enum Need {
 pub(super) struct Row {
     pub(super) number: c_long,
     pub(super) rule: Rule,
-    /// `None`: every job needs it.
+    /// The need for it; `None` if every job needs it.
     pub(super) need: Option<Need>,
 }
 
-/// When a call is allowed. Arguments count from 0.
+/// The condition for a call. Arguments count from 0.
 #[derive(Clone, Copy)]
 pub(super) enum Rule {
     Allowed,
-    /// Never, and it fails with this error: libc tries another call.
+    /// Fails with this error: libc then tries another call.
     Fails(i32),
-    /// With one of these values.
+    /// Allowed with one of these values.
     OneOf {
         argument: u32,
         values: &'static [u32],
     },
-    /// The same; with others it fails with EINVAL.
+    /// Allowed with one of these values; fails with EINVAL for others.
     Known {
         argument: u32,
         values: &'static [u32],
     },
-    /// With all values but these, for which it fails with EPERM.
+    /// Allowed with all values but these, for which it fails with EPERM.
     Except {
         argument: u32,
         values: &'static [u32],
     },
-    /// Without any of these bits; with one it fails with EPERM.
+    /// Allowed without any of these bits; fails with EPERM otherwise.
     WithoutBits {
         argument: u32,
         bits: u32,
     },
-    /// With the flags of a thread and without those of a namespace.
+    /// Allowed with the flags of a thread and without those of a namespace.
     Thread {
         with: u32,
         without: u32,
     },
-    /// For this process.
+    /// Allowed for this process.
     Own,
-    /// For this process, which may also be called 0.
+    /// Allowed for this process, which may also be given as 0.
     OwnLimits,
 }
 
@@ -67,17 +67,17 @@ pub(super) enum Rule {
 const ABORT: &[u32] = &[libc::SIGABRT as u32];
 /// `CLONE_NEWNS`, `CGROUP`, `UTS`, `IPC`, `USER`, `PID` and `NET`.
 const NAMESPACES: u32 = 0x7e02_0000;
-/// `TIOCSTI` and `TIOCLINUX`: what is typed, and pasted, for the terminal's next reader.
+/// `TIOCSTI` and `TIOCLINUX`: inject typed or pasted input for the terminal's next reader.
 const TYPES: &[u32] = &[0x5412, 0x541c];
-/// `AF_UNIX`, `AF_INET` (questions about interfaces), `AF_NETLINK`, `AF_PACKET`, `AF_XDP`.
+/// `AF_UNIX`, `AF_INET` (interface queries), `AF_NETLINK`, `AF_PACKET`, `AF_XDP`.
 const FAMILIES: &[u32] = &[1, 2, 16, 17, 44];
 /// The same, and `AF_INET6`.
 const FAMILIES_TO_COLLECTORS: &[u32] = &[1, 2, 10, 16, 17, 44];
-/// Look up, update, delete, next key, take out, information; `BPF_LINK_DETACH`.
+/// Look up, update, delete, next key, look up and delete, information; `BPF_LINK_DETACH`.
 const OF_MAPS: &[u32] = &[1, 2, 3, 4, 15, 21, 34];
 /// The same, and `BPF_PROG_TEST_RUN`.
 const OF_INJECTIONS: &[u32] = &[1, 2, 3, 4, 10, 15, 21, 34];
-/// Names, dumpable, seccomp's mode, timer slack, `no_new_privs`, ambient set, names of mappings.
+/// Names, dumpable, seccomp's mode, timer slack, `no_new_privs`, ambient set, mapping names.
 const OPTIONS: &[u32] = &[3, 4, 15, 16, 21, 23, 29, 30, 38, 39, 47, 0x5356_4d41];
 
 const fn allowed(number: c_long) -> Row {
@@ -99,7 +99,7 @@ pub(super) const LIST: &[Row] = &[
     without_programs(libc::SYS_pkey_mprotect),
     with(libc::SYS_prctl, Rule::Known { argument: 0, values: OPTIONS }),
     with(libc::SYS_clone, Rule::Thread { with: libc::CLONE_THREAD as u32, without: NAMESPACES }),
-    // Its flags lie in memory, where a filter does not see them: libc then calls clone.
+    // Its flags are in memory, where a filter cannot see them: libc then calls clone.
     with(libc::SYS_clone3, Rule::Fails(libc::ENOSYS)),
     with(libc::SYS_socket, Rule::Known { argument: 0, values: FAMILIES }),
     Row {
@@ -109,10 +109,10 @@ pub(super) const LIST: &[Row] = &[
     },
     with(libc::SYS_kill, Rule::Own),
     with(libc::SYS_tgkill, Rule::Own),
-    // By this one musl's abort ends the process. It names no process, so only that signal.
+    // musl's abort ends the process with this call. It names no process, so we allow only SIGABRT.
     with(libc::SYS_tkill, Rule::OneOf { argument: 1, values: ABORT }),
     with(libc::SYS_prlimit64, Rule::OwnLimits),
-    // Before the narrower row: of two that a job needs, the first counts.
+    // Before the narrower row: if a job has both needs, the first row counts.
     Row {
         number: libc::SYS_bpf,
         rule: Rule::OneOf { argument: 0, values: OF_INJECTIONS },
@@ -129,9 +129,9 @@ pub(super) const LIST: &[Row] = &[
     Row { number: libc::SYS_io_setup, rule: Rule::Allowed, need: Some(Need::Bells) },
     Row { number: libc::SYS_io_submit, rule: Rule::Allowed, need: Some(Need::Bells) },
     Row { number: libc::SYS_io_getevents, rule: Rule::Allowed, need: Some(Need::Bells) },
-    // No call: where a debugger has taken one out, the kernel makes none.
+    // Not a call: a debugger that skips a call replaces its number by -1.
     allowed(-1),
-    // Bytes.
+    // Reads and writes.
     allowed(libc::SYS_read),
     allowed(libc::SYS_write),
     allowed(libc::SYS_readv),
@@ -149,7 +149,7 @@ pub(super) const LIST: &[Row] = &[
     allowed(libc::SYS_io_uring_setup),
     allowed(libc::SYS_io_uring_enter),
     allowed(libc::SYS_io_uring_register),
-    // Descriptors and files: which ones, Landlock says.
+    // Descriptors and files: Landlock decides which ones.
     allowed(libc::SYS_openat),
     allowed(libc::SYS_close),
     allowed(libc::SYS_close_range),
@@ -223,7 +223,7 @@ pub(super) const LIST: &[Row] = &[
     allowed(libc::SYS_sysinfo),
     allowed(libc::SYS_uname),
     allowed(libc::SYS_restart_syscall),
-    // Who we are; what has been given up may be given up again.
+    // Ids; and capabilities, which may be dropped again.
     allowed(libc::SYS_getuid),
     allowed(libc::SYS_geteuid),
     allowed(libc::SYS_getgid),
