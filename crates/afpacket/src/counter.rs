@@ -5,7 +5,6 @@
 //! two packets fill its buffer, which is as small as possible. After that each packet costs the
 //! kernel the filter and one addition. `PACKET_STATISTICS` reports how many packets such a socket
 //! was offered, including those without room (`packet_getsockopt`, net/packet/af_packet.c).
-//! found no room included (`packet_getsockopt`, net/packet/af_packet.c).
 
 use std::cell::Cell;
 use std::io;
