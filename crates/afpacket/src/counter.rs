@@ -22,8 +22,7 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// Counts on an interface from now on. `program` already includes the instructions for
-    /// `direction`.
+    /// Counts on an interface from now on. `program` already includes `direction`.
     pub(super) fn open(
         interface_index: u32,
         direction: Direction,
@@ -39,8 +38,7 @@ impl Counter {
         Ok(Self { socket, packets: Cell::new(0) })
     }
 
-    /// Returns the packets so far. Call it before the kernel's 32-bit counter wraps. Cost: one
-    /// system call.
+    /// Returns the packets so far. Call it before the kernel's 32 bits wrap. Cost: one system call.
     pub(super) fn packets(&self) -> u64 {
         // A failed reading changes nothing: the kernel keeps its counter.
         if let Ok(since) = self.socket.statistics() {

@@ -55,8 +55,7 @@ pub struct Fanout {
 /// Options of a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingOptions {
-    /// Bytes of a block, a power of two. A packet longer than a block is truncated, and marked as
-    /// such.
+    /// Bytes of a block, a power of two. A longer packet is truncated, and marked as such.
     pub block_bytes: usize,
     /// Number of blocks, at least 2: one to fill, one to read.
     pub blocks: usize,

@@ -96,8 +96,8 @@ pub struct RingPacket {
 }
 
 /// Reads the packet whose header is at `at`, and puts its tag back. Returns the packet and the
-/// offset of the next header, which is 0 after the block's last packet. `None` if the header is
-/// inconsistent.
+/// offset of the next header, which is 0 after the block's last packet. `None` on an inconsistent
+/// header.
 ///
 /// Call it once per packet, since it inserts the tag each time.
 #[inline]

@@ -192,7 +192,7 @@ impl Ring {
     }
 
     /// Packets that the filter has rejected, by the kernel's count; 0 without a `complement`
-    /// program. Call it at least every 2^32 packets, because the kernel's counter wraps. Cost: one
+    /// program. Call it at least every 2^32 packets, as the kernel's counter wraps. Cost: one
     /// system call.
     pub fn rejected(&self) -> u64 {
         self.counter.as_ref().map_or(0, Counter::packets)
@@ -207,7 +207,7 @@ impl Ring {
         self.socket.link_state(self.interface.index)
     }
 
-    /// Takes no more packets, and stops counting rejected ones. Packets in the ring can still be
+    /// Takes no more packets, and stops counting rejected ones. Those in the ring can still be
     /// taken.
     ///
     /// # Errors

@@ -48,8 +48,7 @@ impl Sender {
     /// took: 0 if its queue is full. Cost: one system call.
     ///
     /// # Errors
-    /// Errors from the kernel for the first frame: `EMSGSIZE` if it is too long, `ENETDOWN`,
-    /// `ENXIO`.
+    /// Errors from the kernel for the first frame: `EMSGSIZE` if too long, `ENETDOWN`, `ENXIO`.
     pub fn send(&mut self, frames: &[&[u8]]) -> io::Result<usize> {
         let frames = &frames[..frames.len().min(SEND_MAX)];
         // SAFETY: structs of integers and pointers may be all zeros.

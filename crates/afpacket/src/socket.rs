@@ -80,8 +80,7 @@ impl Socket {
         check(unsafe { libc::bind(self.0.as_raw_fd(), address, bytes) }).map(drop)
     }
 
-    /// Returns the index of the interface that it is bound to: 0 for none, negative for a deleted
-    /// one.
+    /// Returns the index of its interface: 0 for none, negative for a deleted one.
     pub(super) fn interface_index(&self) -> io::Result<c_int> {
         Ok(self.address()?.sll_ifindex)
     }
@@ -155,8 +154,8 @@ impl Socket {
         Ok(value)
     }
 
-    /// Attaches `program` as the filter, in place of any other. Its length must be in `[1,
-    /// FILTER_MAX]`.
+    /// Attaches `program` as the filter, in place of any other. Its length must be between 1 and
+    /// `FILTER_MAX`.
     pub(super) fn attach_filter(&self, program: &[Instruction]) -> io::Result<()> {
         self.set_at(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &as_kernel_program(program))
     }

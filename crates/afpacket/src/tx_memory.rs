@@ -78,8 +78,7 @@ impl TxMemory {
     #[inline]
     pub(super) fn status(&self, slot: usize) -> &AtomicU32 {
         // SAFETY: an aligned offset inside a slot, whose word both sides access as an atomic (K1 of
-        // `burstline_sys`). Nothing has another kind of reference to it: `packet` begins behind the
-        // headers.
+        // `burstline_sys`). It has no other kind of reference: `packet` begins behind the headers.
         unsafe { AtomicU32::from_ptr(self.slot(slot).as_ptr().add(STATUS_AT).cast()) }
     }
 

@@ -125,8 +125,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Device {
-    /// Opens a device, or returns it if it is already open with these options. Starts EAL if
-    /// necessary.
+    /// Opens a device, or returns it if already open with these options. Starts EAL if needed.
     ///
     /// Cost: tens of milliseconds; the first time as long as EAL takes to load its drivers.
     ///

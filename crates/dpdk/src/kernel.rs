@@ -33,8 +33,7 @@ pub(crate) struct KernelLosses {
 }
 
 impl KernelLosses {
-    /// Starts watching; call it once the device is started, on a thread in the device's network
-    /// namespace.
+    /// Starts watching a started device; call it in the device's network namespace.
     pub(crate) fn watch(driver: &str, interface: u32, before: &OpenSockets) -> Self {
         match driver {
             "net_af_packet" | "net_af_xdp" => {

@@ -59,7 +59,7 @@ pub fn leaked_mbufs() -> u64 {
 
 impl Pool {
     /// Makes a pool of mbufs with `room` bytes for headroom and packet. If `is_staggered`, mbufs in
-    /// small pages begin at different offsets of each page. `None` without memory. On the control
+    /// small pages begin at different offsets of each page. `None` if out of memory. On the control
     /// thread.
     pub(crate) fn create(mbufs: u32, room: u16, node: i32, is_staggered: bool) -> Option<Self> {
         let number = {

@@ -56,8 +56,7 @@ impl Exit {
         thread::enter();
         let (port, count, mut bytes) = (self.device.port(), mbufs.len() as u16, 0);
         let (first, queue) = (mbufs.as_mut_ptr(), self.queue);
-        // SAFETY: the mbufs are live and belong to the receiver, which hands over those that are
-        // sent.
+        // SAFETY: the mbufs are live and belong to the receiver, which hands over sent ones.
         let sent = unsafe { ffi::shim_forward(port, queue, first, count, &raw mut bytes) };
         let sent = usize::from(sent).min(mbufs.len());
         from.hand_over(sent);
@@ -192,8 +191,8 @@ impl Sender {
 }
 
 impl Fresh {
-    /// Allocates mbufs for all free slots. Returns false if some must be sent first, or no mbufs
-    /// are available.
+    /// Allocates mbufs for all free slots. Returns false if some must be sent first, or none are
+    /// left.
     fn refill(&mut self) -> bool {
         if self.sent < self.fresh {
             return false;

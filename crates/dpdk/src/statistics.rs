@@ -49,8 +49,7 @@ impl Apart {
 }
 
 impl Statistics {
-    /// Packets received on one of `queues` queues. `None` if the driver does not count queues
-    /// separately.
+    /// Packets received on one of `queues` queues. `None` if they are not counted separately.
     pub fn received_by(&self, queue: u16, queues: u16) -> Option<u64> {
         let known = self.apart.received.then_some(&self.received_by_queue);
         of_queue(self.received, known, queue, queues)
@@ -94,8 +93,7 @@ impl Statistics {
     }
 }
 
-/// A device's counts since it was opened, even if its driver resets its counters or cannot read
-/// them.
+/// A device's counts since it was opened, even if its driver resets or cannot read them.
 #[derive(Debug)]
 pub(crate) struct Counted {
     counters: [Rising; COUNTERS],

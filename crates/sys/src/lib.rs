@@ -1,5 +1,4 @@
-//! The Linux boundary: everything Burstline requests from the kernel, behind safe and small
-//! interfaces.
+//! The Linux boundary: all requests of Burstline to the kernel, behind safe and small interfaces.
 //!
 //! ```text
 //!   log, afpacket, xdp, port, ...     packets and worklists

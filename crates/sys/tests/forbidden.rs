@@ -63,8 +63,8 @@ fn failing() -> [(&'static str, libc::c_long, [libc::c_long; 3], i32); 4] {
 
 fn call(number: libc::c_long, arguments: [libc::c_long; 3]) -> io::Result<libc::c_long> {
     let [a, b, c] = arguments;
-    // SAFETY: no argument is a pointer to our memory: each is 0, a small number, or a page that is
-    // never mapped.
+    // SAFETY: no argument is a pointer to our memory: each is 0, a small number, or an unmapped
+    // page.
     let answer = unsafe { libc::syscall(number, a, b, c, 0, 0, 0) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
 }
@@ -123,8 +123,7 @@ fn thirty_calls_end_the_process() {
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// A thread aborts the process when it cannot continue. musl's `abort` calls `tkill`, glibc's
-/// `tgkill`.
+/// A thread that cannot continue aborts the process: by `tkill` in musl, by `tgkill` in glibc.
 #[test]
 fn a_thread_may_abort_the_process_and_kill_nobody_by_number() {
     const SIGNAL: &str = "BURSTLINE_TEST_SIGNAL";

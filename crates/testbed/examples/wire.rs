@@ -6,8 +6,7 @@
 //! ```
 //!
 //! QEMU's `-netdev dgram` treats each datagram as a frame. CARD and CABLE are Unix sockets of QEMU
-//! and of this program. A sender waits while the other end has no room, so nothing is lost in
-//! between.
+//! and of this program. A sender waits while the other end has no room, so nothing is lost.
 #![forbid(unsafe_code)]
 
 use std::error::Error;

@@ -51,8 +51,7 @@ pub struct InjectorOptions {
 
 impl InjectorOptions {
     /// Injects `frames` from their first number on, without an end, into the program attached to
-    /// `interface`. Frames differ only in their number: the pattern behind it is that of the first
-    /// frame.
+    /// `interface`. Frames differ only in their number: they all have the first one's pattern.
     pub fn numbered(interface: &str, frames: &Frames) -> Self {
         Self {
             interface: interface.to_owned(),

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A [`Host`] is a thread in a network namespace without a name. Jobs and programs run on it; their
-//! sockets stay in its namespace wherever they are used later. IPv6 is off, so a host sends nothing
-//! unrequested.
+//! sockets stay in its namespace wherever they are used later. IPv6 is off, so hosts send only on
+//! request.
 //!
 //! Invariants:
 //! - T1: nothing is sent on an interface that was not made here.

@@ -77,8 +77,7 @@ impl Program {
         Ok(true)
     }
 
-    /// Reads the program's output up to a line that contains `text`. Returns false if it ends
-    /// before.
+    /// Reads the program's output up to a line that contains `text`. False if it ends before.
     ///
     /// # Errors
     /// Errors from the kernel.

@@ -130,8 +130,7 @@ impl Outgoing {
     }
 
     /// Reclaims the addresses of sent or refused packets, and passes each to `each` until that
-    /// returns false. The next call takes the rest. Returns the number, or the address that was
-    /// refused.
+    /// returns false. The next call takes the rest. Returns the number, or the refused address.
     #[inline]
     pub(super) fn reclaim(&mut self, mut each: impl FnMut(u64) -> bool) -> Result<u32, u64> {
         let count = self.completion.filled(u32::MAX);

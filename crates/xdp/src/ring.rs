@@ -154,8 +154,7 @@ impl<T: Entry> Ring<T> {
         self.entries
     }
 
-    /// For a consumer: returns how many entries may be read now by the last reload. Reloads if that
-    /// is none.
+    /// For a consumer: returns how many entries may be read by the last reload; reloads if none.
     #[inline]
     pub(super) fn known(&mut self) -> u32 {
         match self.theirs.wrapping_sub(self.ours) {

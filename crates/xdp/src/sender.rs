@@ -1,4 +1,4 @@
-//! The sending socket: packets go into frames, frames into the tx ring and back by the completion
+//! The sending socket: packets go into frames, frames to the tx ring and back by the completion
 //! ring.
 //!
 //! ```text

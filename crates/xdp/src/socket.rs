@@ -121,8 +121,7 @@ impl Socket {
         Ok(this)
     }
 
-    /// Does everything that [`open`](Self::open) does except binding the queue: the interface is
-    /// not affected.
+    /// Does everything that [`open`](Self::open) does except binding: no effect on the interface.
     ///
     /// # Errors
     /// See [`XdpError`].

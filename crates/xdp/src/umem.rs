@@ -279,8 +279,7 @@ mod tests {
     fn frames_are_joined_and_the_word_in_front_goes_with_them() {
         let mut umem = umem();
         for (frame, byte) in [(0, 1), (1, 2)] {
-            // SAFETY: this memory is not registered with the kernel, and there is no reference into
-            // it.
+            // SAFETY: the kernel does not know this memory, and there is no reference into it.
             unsafe { umem.memory.write(frame, &[byte; FRAME as usize]) };
         }
         assert!(!umem.gather(0, 1, 0), "it is not held");

@@ -1,7 +1,6 @@
 //! Checks packet by packet that a classic program means the same as an XDP program and in libpcap.
 //!
-//! Without libpcap, or without the privilege to load programs, the test reports that and compares
-//! nothing.
+//! Without libpcap, or without the privilege to load programs, the test only reports that.
 #![cfg(not(miri))]
 
 use burstline_skip::{skip, test_name};

@@ -129,8 +129,8 @@ pub(crate) fn on_control<T: Send + 'static>(work: impl FnOnce() -> T + Send + 's
     receive.recv().expect("no call of DPDK panics")
 }
 
-/// A thread's network namespace. The control thread enters the namespace of its caller to open and
-/// close devices.
+/// A thread's network namespace. The control thread enters that of its caller to open and close
+/// devices.
 #[derive(Debug)]
 pub(crate) struct Network(Option<File>);
 
@@ -140,8 +140,8 @@ impl Network {
         Self(File::open("/proc/thread-self/ns/net").ok())
     }
 
-    /// Enters it on the control thread. If that is refused the thread stays where it is, as it does
-    /// without namespaces.
+    /// Enters it on the control thread. If refused, the thread stays where it is, as without
+    /// namespaces.
     pub(crate) fn enter(&self) {
         if let Some(network) = &self.0 {
             // SAFETY: the descriptor is open.

@@ -25,8 +25,8 @@ thread_local! {
     static SEAT: Seat = Seat { is_ours: unsafe { ffi::shim_thread_enter() } == 0 };
 }
 
-/// Registers this thread; call it before mbufs are allocated or freed. Cost: a load, after the
-/// first call.
+/// Registers this thread; call it before allocating or freeing mbufs. Cost: a load, after the first
+/// call.
 #[inline]
 pub(crate) fn enter() {
     // A thread that is ending has no seat any more, and needs none.

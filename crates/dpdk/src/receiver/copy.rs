@@ -11,11 +11,10 @@ const AHEAD: usize = 4;
 impl Receiver {
     /// Passes each packet of a fresh burst of up to `most` to `copy`, which takes it or returns
     /// false if it has no room. That packet and later ones stay undelivered. Returns how many
-    /// `copy` took. `None` if not all are plain, as in [`lend`](Self::lend): then inspect them one
-    /// by one.
+    /// `copy` took. `None` if not all are plain, as in [`lend`](Self::lend): then inspect each.
     ///
-    /// Cost: some 20 instructions a packet, plus the copy. A packet's first line is prefetched four
-    /// packets ahead.
+    /// Cost: some 20 instructions a packet, plus the copy. First lines are prefetched four packets
+    /// ahead.
     #[inline]
     pub fn copy_plain(
         &mut self,

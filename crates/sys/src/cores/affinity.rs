@@ -151,8 +151,7 @@ pub enum CoreListError {
     },
 }
 
-/// Parses a list of cores such as `0,2,4-7`. The order is kept: the first core is the first
-/// worker's.
+/// Parses a list of cores such as `0,2,4-7`. Keeps the order: the first core is the first worker's.
 ///
 /// # Errors
 /// [`CoreListError`] for the first invalid item.

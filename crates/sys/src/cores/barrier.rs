@@ -40,8 +40,7 @@ pub fn register() -> bool {
 
 /// The busy side's half: keeps the compiler from moving accesses across it. No instruction.
 ///
-/// Under Miri it is a full fence: Miri does not have the call, and never guarantees that a store is
-/// seen.
+/// Under Miri it is a full fence: Miri lacks the call, and never guarantees that a store is seen.
 #[inline(always)]
 pub fn light() {
     if cfg!(miri) {
@@ -81,8 +80,7 @@ mod tests {
     #[derive(Default)]
     struct Word(AtomicU32);
 
-    /// Returns the number of rounds in which each of two threads stored, loaded, and missed the
-    /// other's store.
+    /// Returns in how many rounds both threads stored, loaded, and missed the other's store.
     fn both_missed(fence: impl Fn()) -> u32 {
         let [often, seldom, turn, done] = [0; 4].map(|_| Word::default());
         thread::scope(|scope| {

@@ -16,15 +16,14 @@ pub fn to_read<T>(at: *const T) {
     let _ = at;
 }
 
-/// Prefetches the line of `at` for writing: it is taken from the other core's cache. Any address
-/// will do.
+/// Prefetches the line of `at` for writing: it leaves the other core's cache. Any address will do.
 #[inline]
 pub fn to_write<T>(at: *const T) {
     to_write_ahead::<0>(at.cast());
 }
 
-/// Prefetches the line `AHEAD` bytes after `at` for writing, in one instruction. Any address will
-/// do.
+/// Prefetches the line `AHEAD` bytes after `at` for writing, in one instruction. Any address is
+/// fine.
 ///
 /// Unless the target is a newer processor, the compiler turns a prefetch for writing into one for
 /// reading. Every x86-64 processor sold since 2006 has this instruction, or treats it as a no-op.

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::ptr;
 
 /// Moves only the calling thread into a new mount namespace, which shares no later mount with the
-/// previous one.
+/// old one.
 ///
 /// # Errors
 /// `EPERM` without `CAP_SYS_ADMIN`.
@@ -41,8 +41,7 @@ pub fn mount_memory(over: &Path) -> io::Result<()> {
     )
 }
 
-/// Mounts sysfs over a directory. Its interfaces are those of the calling thread's network
-/// namespace.
+/// Mounts sysfs over a directory. It shows the interfaces of the calling thread's network.
 ///
 /// # Errors
 /// Errors from the kernel: `EPERM` without `CAP_SYS_ADMIN` over that namespace.

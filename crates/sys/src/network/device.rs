@@ -242,8 +242,7 @@ pub(crate) unsafe fn ethtool<T>(socket: impl AsFd, name: &str, question: &mut T)
     check(unsafe { libc::ioctl(fd, SIOCETHTOOL as _, &raw mut request) }).map(drop)
 }
 
-/// `/sys` shows the namespace that it was mounted in, so only devices with a bus address are
-/// queried.
+/// `/sys` shows the namespace that it was mounted in, so we ask only for devices on a bus.
 fn node(name: &str) -> Option<NodeId> {
     // A virtio device is a child of the bus device.
     let mut paths = ["device/numa_node", "device/../numa_node"].into_iter();

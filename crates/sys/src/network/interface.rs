@@ -85,8 +85,8 @@ impl Interface {
         Self::find(UnixDatagram::unbound().map_err(fail)?, name)
     }
 
-    /// Returns whether the MTU admits a frame: with an Ethernet header, plus 4 bytes if it has a
-    /// VLAN tag.
+    /// Returns whether the MTU admits a frame: with an Ethernet header, plus 4 bytes for a VLAN
+    /// tag.
     ///
     /// Source: net/packet/af_packet.c, `tpacket_snd`, `packet_extra_vlan_len_allowed`; we also
     /// grant the 4 bytes to service tags (IEEE 802.1ad).
@@ -194,8 +194,7 @@ pub fn present_interfaces() -> Vec<String> {
     names.map(|(name, _)| name.trim().to_owned()).collect()
 }
 
-/// Makes a request about the interface `name`. An error without a number: no interface has this
-/// name.
+/// Makes a request about an interface. An error without a number: none can have this name.
 pub(crate) fn request(name: &str) -> io::Result<ifreq> {
     // SAFETY: a struct of integers, and unions of them, may be all zeros.
     let mut request: ifreq = unsafe { zeroed() };
@@ -209,8 +208,7 @@ pub(crate) fn request(name: &str) -> io::Result<ifreq> {
     Ok(request)
 }
 
-/// Makes one ioctl with a `struct ifreq`: of netdevice(7), or to attach to a TAP device and query
-/// it.
+/// Makes one ioctl with a `struct ifreq`: of netdevice(7), or to attach to or query a TAP device.
 pub(crate) fn ask(socket: impl AsFd, question: c_ulong, request: &mut ifreq) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: `request` is a live `struct ifreq`, which all calls made here and in `tap` read and

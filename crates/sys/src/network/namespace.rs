@@ -8,8 +8,8 @@
 use std::ffi::{CStr, CString};
 use std::io;
 
-/// Moves only the calling thread into a new network namespace, which has just a loopback that is
-/// down.
+/// Moves only the calling thread into a new network namespace, whose only interface is a loopback
+/// that is down.
 ///
 /// # Errors
 /// `EPERM` without `CAP_SYS_ADMIN`, which every user has inside `unshare -Urn`.
@@ -51,12 +51,11 @@ pub fn interface_name(index: u32) -> String {
     }
 }
 
-/// Tests whether this process may make a user namespace with a network namespace in it, as `unshare
-/// -Urn` does. A child process tries it and exits.
+/// Tests whether this process may make a user namespace with a network namespace in it, as
+/// `unshare -Urn` does. A child process tries it and exits.
 ///
 /// # Errors
-/// Errors from the kernel: `EPERM` if an administrator has disabled it, `ENOSPC` if there are too
-/// many.
+/// Errors from the kernel: `EPERM` if an administrator disabled it, `ENOSPC` if there are too many.
 pub fn try_user_namespace() -> io::Result<()> {
     // All of them are as wide as the kernel reads them: a variadic call widens nothing.
     let flags = libc::c_long::from(libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::SIGCHLD);

@@ -125,8 +125,8 @@ pub fn compiler() -> Result<String, PcapError> {
 /// [`PcapError::NotInstalled`] and [`PcapError::Function`] about the library, the others about the
 /// expression.
 ///
-/// Cost: not for the fast path. The optimiser took 0.1 s for 1 KiB of alternatives (`port 1 or port
-/// 2 or ...`) and 1 s for 2 KiB; without it 4 KiB take milliseconds.
+/// Cost: not for the fast path. The optimiser took 0.1 s for 1 KiB of alternatives
+/// (`port 1 or port 2 or ...`) and 1 s for 2 KiB; without it 4 KiB take milliseconds.
 pub fn compile(
     expression: &str,
     link_type: u16,

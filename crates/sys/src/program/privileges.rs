@@ -113,8 +113,7 @@ fn drop_capabilities(user: Option<&Account>) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes all capabilities known to the kernel from the bounding set, if the thread may do that
-/// (P2).
+/// Removes all capabilities known to the kernel from the bounding set, if permitted (P2).
 fn empty_bounding_set() {
     let known = CapabilitySet::all().iter();
     for capability in known {

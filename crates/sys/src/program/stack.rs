@@ -25,8 +25,8 @@ const MOVE: libc::c_int = 1 << 1;
 /// Moves the stack of the calling thread to `node`, and lets it grow there while there is memory.
 /// Not for the main thread, whose stack is not fully mapped.
 ///
-/// Cost: some microseconds, plus a copy of the touched pages; some milliseconds if pages cannot be
-/// moved immediately.
+/// Cost: some microseconds, plus a copy of the touched pages; some milliseconds if moves are
+/// retried.
 ///
 /// # Errors
 /// Errors of mbind(2); `EINVAL` if there is no such node.

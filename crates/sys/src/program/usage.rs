@@ -151,8 +151,7 @@ fn parse_resident(status: &str) -> Result<ResidentMemory, UsageError> {
 
 fn read(who: libc::c_int) -> CpuUsage {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer refers to memory of the right size and alignment, which the call fills
-    // in.
+    // SAFETY: the pointer refers to memory of the right size and alignment; the call fills it in.
     let result = unsafe { libc::getrusage(who, usage.as_mut_ptr()) };
     assert_eq!(result, 0, "getrusage takes these arguments since Linux 2.6.26");
     // SAFETY: rusage has only integers, zeroed above, so it is initialised in any case.

@@ -74,8 +74,7 @@ impl Foreign {
             return false;
         }
         match self.kind {
-            // Reading resets the kernel's counter: if the driver reads it too, it has the other
-            // part.
+            // Reading resets the kernel's counter: a driver that reads it too has the other part.
             Kind::Packet => {
                 // SAFETY: a struct of integers may be all zeros.
                 let mut counts: libc::tpacket_stats = unsafe { zeroed() };

@@ -1,7 +1,6 @@
 //! Sends and receives descriptors with the bytes of a local socket.
 //!
-//! Received descriptors are close-on-exec. The kernel closes those that do not fit into the given
-//! space.
+//! Received descriptors are close-on-exec. The kernel closes those that do not fit.
 //!
 //! Source: unix(7), `SCM_RIGHTS`.
 

@@ -144,8 +144,8 @@ impl SeqPacket {
     }
 
     /// Opens the peer's process as a descriptor that gets readable when the process ends. Since
-    /// Linux 6.5 it is certainly that process. Before 6.5 it is certain only if the process has not
-    /// ended yet.
+    /// Linux 6.5 it is certainly that process. Before, it is certain only if the process has not
+    /// ended.
     pub fn peer_process(&self) -> io::Result<OwnedFd> {
         let mut process: libc::c_int = -1;
         let mut bytes = size_of::<libc::c_int>() as libc::socklen_t;

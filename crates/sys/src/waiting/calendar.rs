@@ -6,8 +6,7 @@ use std::ffi::CString;
 use std::mem::MaybeUninit;
 
 unsafe extern "C" {
-    /// Reads the time zone from `TZ` or `/etc/localtime`. POSIX does not require this of
-    /// `localtime_r`.
+    /// Reads the time zone from `TZ` or `/etc/localtime`. POSIX `localtime_r` need not do so.
     /// Source: POSIX.1-2017, tzset.
     safe fn tzset();
 }
@@ -28,8 +27,7 @@ pub fn format_local(seconds: u64, template: &str) -> Option<String> {
     // SAFETY: a returned pointer refers to `time`, which the call has filled in.
     let time = unsafe { filled.as_ref() }?;
     let mut text = vec![0_u8; MOST_BYTES];
-    // SAFETY: the template ends with a NUL, `time` is filled in, and the buffer has that many
-    // bytes.
+    // SAFETY: the template ends with a NUL, `time` is filled in, and the buffer is that long.
     let bytes = unsafe {
         libc::strftime(
             text.as_mut_ptr().cast(),

@@ -67,8 +67,7 @@ impl Drop for Link {
     }
 }
 
-/// Returns the XDP program attached to an interface of the calling thread's network namespace, if
-/// any.
+/// Returns the XDP program on an interface of the calling thread's network namespace, if any.
 ///
 /// # Errors
 /// [`BpfError::NoSuchInterface`], [`BpfError::System`]. Needs no privilege.

@@ -97,8 +97,7 @@ impl Map {
         result.map(drop).map_err(BpfError::system("BPF_MAP_UPDATE_ELEM"))
     }
 
-    /// Stores a descriptor (of a program or socket) or an interface number in an array of that
-    /// kind.
+    /// Stores a descriptor (of a program or socket) or an interface number in such an array.
     ///
     /// # Errors
     /// [`BpfError`] with the kernel's error.
@@ -140,8 +139,8 @@ impl Map {
     /// Deletes a key; returns `false` if it is not there.
     ///
     /// # Errors
-    /// [`BpfError`] with the kernel's error; arrays refuse it, except those of programs, devices
-    /// and sockets.
+    /// [`BpfError`] with the kernel's error; of arrays, only those of programs, devices and sockets
+    /// allow it.
     ///
     /// # Panics
     /// If the key does not have the map's size.

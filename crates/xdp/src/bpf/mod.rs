@@ -1,5 +1,4 @@
-//! bpf(2) without libbpf and without a compiler: programs are assembled here, instruction by
-//! instruction.
+//! bpf(2) without libbpf and without a compiler: programs are assembled in this module.
 //!
 //! ```text
 //!   Assembler --finish--> [Instruction] --load--> Program --attach--> Link --- interface

@@ -108,8 +108,8 @@ impl Program {
     /// Opens a program by its number, for instance one that another process attached.
     ///
     /// # Errors
-    /// [`BpfError::NotPermitted`] without `CAP_SYS_ADMIN`; [`BpfError::System`] with `ENOENT` if it
-    /// is gone.
+    /// [`BpfError::NotPermitted`] without `CAP_SYS_ADMIN`; [`BpfError::System`] with `ENOENT` if
+    /// gone.
     pub fn from_id(id: u32) -> Result<Self, BpfError> {
         let mut request = ById { id, ..ById::default() };
         // SAFETY: the request contains no address.

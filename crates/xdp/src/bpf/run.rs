@@ -76,8 +76,7 @@ impl Program {
     /// Runs the program on live frames, each with the bytes of `frame` unless an earlier run
     /// changed them: buffers are reused without a reset.
     ///
-    /// The longest frame is a page less 640 to 800 bytes that the kernel uses; see the kernel file
-    /// above.
+    /// The longest frame is a page less 640 to 800 bytes of the kernel; see its file above.
     ///
     /// # Errors
     /// [`BpfError`] with the kernel's error. `EINTR` after a signal: some frames may be sent.
@@ -99,8 +98,7 @@ impl Program {
             batch_size: run.batch,
             ..self.request(frame, run.repeat)
         };
-        // SAFETY: B1: `frame` and `context` have the sizes in the request; the kernel writes
-        // nothing back.
+        // SAFETY: B1: `frame` and `context` have the sizes in the request; nothing is written back.
         let result = unsafe { call::bpf(call::PROGRAM_TEST_RUN, &mut request) };
         result.map(drop).map_err(BpfError::system("BPF_PROG_TEST_RUN of live frames"))
     }

@@ -95,8 +95,7 @@ impl BurstInjector {
 
     /// Injects the pushed frames.
     ///
-    /// Cost: one system call of about 10 us, plus some 100 ns per frame including its receiver's
-    /// work.
+    /// Cost: one system call of about 10 us, plus some 100 ns per frame with its receiver's work.
     ///
     /// # Errors
     /// [`InjectError::Bpf`] if the interface is gone.
@@ -126,8 +125,7 @@ impl BurstInjector {
         self.generator.generated()
     }
 
-    /// Frames that the receiver should have got, and did not: the kernel refused the program's
-    /// request.
+    /// Frames that the receiver did not get: the kernel refused the program's request.
     pub fn failed(&self) -> u64 {
         self.generator.not_taken()
     }

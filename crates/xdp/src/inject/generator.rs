@@ -236,7 +236,7 @@ fn write_number(code: &mut Assembler, numbers: &Numbers, aborted: Label) {
     }
 }
 
-/// Emits code that copies the next table entry into the frame: the index is the count of handled
+/// Emits code that copies the next table entry into the frame: its index is the count of handled
 /// frames.
 fn copy_frame(code: &mut Assembler, table: &FrameTable, aborted: Label) {
     let copy = code.label();

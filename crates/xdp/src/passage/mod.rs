@@ -138,8 +138,7 @@ impl Passage {
 
     /// Takes up to `budget` packets from the rx ring and passes each to `work`. Packets that `work`
     /// forwards go into the tx ring, for the next [`send`](Self::send). If the tx ring has no room,
-    /// packets stay in the rx ring, up to `backlog` of them. Packets beyond that are dropped
-    /// unseen.
+    /// packets stay in the rx ring, up to `backlog` of them. Further packets are dropped unseen.
     ///
     /// Cost: no system call; only `work` touches a packet.
     ///

@@ -31,8 +31,7 @@ impl Owners {
         }
     }
 
-    /// Moves a frame to another owner. Returns false if the frame is not ours, or `from` does not
-    /// own it.
+    /// Moves a frame to another owner. False if the frame is not ours, or not owned by `from`.
     #[inline]
     #[cfg_attr(not(debug_assertions), expect(unused_variables, clippy::unused_self))]
     pub(super) fn hand_over(&mut self, frame: u32, from: Owner, to: Owner) -> bool {

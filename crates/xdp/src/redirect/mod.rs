@@ -113,8 +113,7 @@ impl Redirect {
         Ok(Self { counters, sockets: map, queues, ours, cores, mode, notes, link })
     }
 
-    /// Does everything that [`new`](Self::new) does except attaching: the interface is not
-    /// affected.
+    /// Does everything that [`new`](Self::new) does except attaching: no effect on the interface.
     ///
     /// # Errors
     /// See [`BpfError`].

@@ -24,8 +24,7 @@ unsafe impl Send for AlignedBuffer {}
 unsafe impl Sync for AlignedBuffer {}
 
 impl AlignedBuffer {
-    /// Allocates a buffer of `bytes` bytes, rounded up to a multiple of [`ALIGNMENT`], at least
-    /// one.
+    /// Allocates `bytes` bytes, rounded up to a multiple of [`ALIGNMENT`], at least one.
     ///
     /// # Errors
     /// Out of memory or of addresses.

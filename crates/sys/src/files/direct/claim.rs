@@ -71,8 +71,7 @@ impl DerefMut for Claimed {
 /// then gets its owner and mode, then is emptied. Anything else (a FIFO, a terminal, `/dev/null`)
 /// is left unchanged.
 ///
-/// A FIFO makes this wait until its other end is opened. On file systems without locks the file is
-/// not locked.
+/// A FIFO makes this wait until its other end is opened. File systems without locks are accepted.
 ///
 /// # Errors
 /// Errors from the kernel. [`io::ErrorKind::ResourceBusy`] if another writer has the file, with the

@@ -5,8 +5,7 @@ use std::os::fd::AsFd;
 
 use rustix::fs::fstatvfs;
 
-/// Returns the bytes that a user without root's reserve can still write to the file system of
-/// `file`.
+/// Returns the free bytes, without root's reserve, on the file system of `file`.
 ///
 /// Cost: a system call that reads no disk.
 ///

@@ -139,8 +139,8 @@ impl Handle<'_> {
         }
         let instructions = match program.instructions.is_null() {
             true => Vec::new(),
-            // SAFETY: pcap_compile has succeeded, so `count` instructions are there until they are
-            // freed below.
+            // SAFETY: pcap_compile has succeeded, so `count` instructions are there until freed
+            // below.
             false => unsafe {
                 std::slice::from_raw_parts(program.instructions, program.count as usize).to_vec()
             },

@@ -177,8 +177,7 @@ impl Tap {
     /// Cost: a system call, which copies.
     ///
     /// # Errors
-    /// `EIO`: the interface is down. `EBADFD`: it was deleted. `EINVAL`: the kernel rejects the
-    /// packet.
+    /// `EIO`: the interface is down. `EBADFD`: it was deleted. `EINVAL`: the packet is invalid.
     #[inline]
     pub fn send(&self, queue: usize, packet: &[u8], offload: &Offload) -> io::Result<bool> {
         let fd = &self.queues[queue % self.queues.len()];

@@ -69,13 +69,12 @@ impl CallFilter {
         Self(code)
     }
 
-    /// Restricts the calling thread, and those it starts, to these calls. The thread already has
+    /// Restricts the calling thread, and those it starts, to these calls. It already has
     /// `no_new_privs`.
     pub(super) fn enter(&self) -> io::Result<()> {
         let program =
             libc::sock_fprog { len: self.0.len() as u16, filter: self.0.as_ptr().cast_mut() };
-        // This filter is no defence against speculation, and disabling speculation makes each call
-        // slower.
+        // This filter is no defence against speculation, and disabling speculation slows each call.
         let flags = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
         let (mode, at) = (libc::SECCOMP_SET_MODE_FILTER, &raw const program);
         // SAFETY: the program has `len` instructions, which live until the call returns; the kernel
@@ -103,7 +102,7 @@ struct Span {
 fn spans<'a>(rows: impl Iterator<Item = &'a Row>, process: u32, refused: u32) -> Vec<Span> {
     let mut rows: Vec<_> = rows.collect();
     rows.sort_by_key(|row| (row.number as u32, row.need.is_none()));
-    // A row for a job's need replaces the row for every job. Between two needs the list's order
+    // A row for a job's need replaces the row for every job. For two needs the list's order
     // decides.
     rows.dedup_by_key(|row| row.number);
     let mut spans: Vec<Span> = Vec::new();
@@ -197,8 +196,7 @@ fn load(at: u32) -> libc::sock_filter {
     libc::sock_filter { code, jt: 0, jf: 0, k: at }
 }
 
-/// Loads the low half of an argument: the kernel reads only that half of the arguments checked
-/// here.
+/// Loads the low half of an argument: the kernel reads only that half of those checked here.
 fn load_argument(argument: u32) -> libc::sock_filter {
     let low = if cfg!(target_endian = "big") { 4 } else { 0 };
     load(ARGUMENTS + 8 * argument + low)
