@@ -48,7 +48,7 @@ impl LogRequest {
         self.segment_bytes.is_some() || self.pages.is_some() || self.handoff != Handoff::Auto
     }
 
-    /// Returns the log's shape. It has one seat, or the default number if it is published.
+    /// Returns the log's shape. It has a seat for one reader, plus the default number if published.
     pub fn config(&self, sources: &[Address], hash: HashKind, node: Option<NodeId>) -> LogConfig {
         let default = LogConfig::default();
         let readers = if self.is_published { default.max_readers } else { 0 };
