@@ -24,7 +24,7 @@ pub enum EngineError {
     Stack {
         /// The node.
         node: NodeId,
-        /// What the system said.
+        /// The error of the system.
         error: std::io::Error,
     },
     /// The log could not be created.
@@ -41,7 +41,7 @@ pub enum EngineError {
     Thread {
         /// Its name.
         name: String,
-        /// What the system said.
+        /// The error of the system.
         error: std::io::Error,
     },
     /// Some records could not be written; the report counts them.
@@ -50,7 +50,7 @@ pub enum EngineError {
     /// A thread could not give up its capabilities.
     #[error("drop capabilities: {0}; --keep-privileges keeps them")]
     Privileges(std::io::Error),
-    /// The sink's format cannot hold some packets, and nobody asked to leave them out.
+    /// The sink's format cannot hold some packets, and the user did not ask to leave them out.
     #[error("{packets} packets are not in the output ({cause}): {}", cause.help())]
     LeftOut {
         /// How many packets.

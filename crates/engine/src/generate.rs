@@ -3,7 +3,7 @@
 //! ```text
 //!  wait until due --> gen:    --lend--> burst --transmit--> sink --flush, when nothing more is due
 //!                     replay  |           '--- or several, each with its part of the burst
-//!                             '-- lateness of each packet, where it is paced
+//!                             '-- lateness of each packet, if paced
 //! ```
 //!
 //! Made = taken by the sinks + lost by the sinks, by name. If the core or the sink is too slow,

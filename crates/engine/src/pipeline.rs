@@ -46,7 +46,7 @@ pub struct Lane(usize);
 type Look<'w> = dyn FnMut(&Burst<'_>) + Send + 'w;
 type Choose<'w> = dyn FnMut(&Packet<'_>) -> Option<usize> + Send + 'w;
 
-/// What a stage does with packets.
+/// The task of a stage.
 enum Task<'w> {
     Work(Box<Look<'w>>),
     Route(Box<Choose<'w>>),

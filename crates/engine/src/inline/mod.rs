@@ -9,10 +9,10 @@
 //!                                            (another process)    words of its column
 //! ```
 //!
-//! A crossing, or a port of a switch, has a [`Checkpoint`] with a [`Lane`] for each worker: a log
-//! with its writer, our own reader whose pins keep waiting packets, and the worker's verdicts. The
-//! flow hash selects a packet's lane. Both directions of a flow go to worker K, which reads logs K
-//! and `workers + K` of the name. In a switch, worker K has one log for each inline port.
+//! A crossing, or a port of a switch, has a [`Checkpoint`] with a [`Lane`] for each worker. A lane
+//! is a log with its writer, our own reader whose pins keep waiting packets, and the worker's
+//! verdicts. The flow hash selects a packet's lane. Both directions of a flow go to worker K, which
+//! reads logs K and `workers + K`. In a switch, worker K has one log for each inline port.
 //!
 //! Ownership: a lane belongs to its crossing, and so to the crossing's thread. A waiting packet is
 //! pinned in the log's memory, where readers can read but not write it. A verdict is untrusted

@@ -17,7 +17,7 @@
 //!   with that packet finds the whole run.
 //!
 //! Invariant O1: times in a lane ascend. A packet older than its predecessor of the same input gets
-//! the predecessor's time here, so it directly follows as soon as it is its input's next.
+//! the predecessor's time here. So it goes next as soon as it is its input's first packet.
 
 mod rows;
 

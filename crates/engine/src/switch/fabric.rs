@@ -64,8 +64,8 @@ impl Fabric {
     /// Adds a port.
     ///
     /// # Errors
-    /// If its name is taken, the target of its mirror does not exist, or its offloads do not fit:
-    /// one port delivers packets with offloads and another cannot send them.
+    /// If its name is taken, or the target of its mirror does not exist. Also if one port delivers
+    /// packets with offloads and another cannot send them.
     pub fn add_port(&mut self, port: OpenedPort) -> Result<(), EngineError> {
         self.check_offloads(&port)?;
         if let Some(to) = &port.mirror {
