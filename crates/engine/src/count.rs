@@ -1,4 +1,4 @@
-//! Counting, run to completion: packets are looked at where they lie, on the core that polls
+//! Counts packets, run to completion: packets are read in place, on the core that polls
 //! ([`work`](crate::work)).
 
 use std::sync::{Mutex, PoisonError};
@@ -9,21 +9,21 @@ use crate::runtime::Job;
 use crate::work::{report, run_works};
 use crate::{EngineError, Inlet, Report, Run, Threads, Verifier};
 
-/// What the threads that count are called.
+/// Name of the threads that count.
 const STAGE: &str = "poll";
 
 /// Counts the packets of all sources, each on its own thread, until they end, a limit is
 /// reached or `stop` is set.
 ///
 /// # Errors
-/// The threads could not be started, pinned or given their class. What goes wrong with a source
-/// later is in the report's `errors`; the other sources are counted to their end.
+/// If the threads cannot be started, pinned or given their scheduling class. Later failures of a
+/// source are in the report's `errors`; the other sources are counted to their end.
 pub fn count(sources: Vec<Inlet>, threads: &Threads, run: &Run<'_>) -> Result<Report, EngineError> {
     run_to_completion(sources, |_| |_: &Burst<'_>| {}, threads, run)
 }
 
-/// As [`count`], and has every packet looked at. The workers take turns with the verifier, a burst
-/// each. Packets of one flow from several sources are then in the order of those turns.
+/// Like [`count`], but also passes every packet to `verifier`. The workers take turns with it, one
+/// burst at a time. Packets of one flow from several sources are in the order of those turns.
 ///
 /// # Errors
 /// As [`count`].
@@ -39,9 +39,9 @@ pub fn count_verified(
     run_to_completion(sources, |_| see, threads, run)
 }
 
-/// Receives, works and lets go, on one core for each source. `work_for` gets a source's number and
-/// makes the closure that sees each of its bursts, where the port has the packets. What it wants to
-/// keep it copies; what it wants to send it gives to its own sink.
+/// Receives, processes and releases packets, on one core for each source. `work_for` takes a source
+/// number and returns the closure that sees each of its bursts, in the port's memory. The closure
+/// copies what it keeps, and sends through a sink that it owns.
 ///
 /// # Errors
 /// As [`count`].

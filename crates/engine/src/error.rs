@@ -1,4 +1,4 @@
-//! Why a job could not run, or ended early.
+//! The reasons why a job could not run, or ended early.
 
 use burstline_log::{AttachError, CreateError};
 use burstline_port::{Loss, PortError};
@@ -6,7 +6,7 @@ use burstline_sys::affinity::AffinityError;
 use burstline_sys::memory::NodeId;
 use burstline_sys::scheduling::SchedulingError;
 
-/// What went wrong. Each message is one line with the numbers.
+/// The error of a job. Each message is one line with the numbers.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -24,53 +24,53 @@ pub enum EngineError {
     Stack {
         /// The node.
         node: NodeId,
-        /// What the system said.
+        /// The error of the system.
         error: std::io::Error,
     },
-    /// The log could not be made.
+    /// The log could not be created.
     #[error(transparent)]
     Log(#[from] CreateError),
-    /// The recorder could not attach to it.
+    /// The recorder could not attach to the log.
     #[error(transparent)]
     Attach(#[from] AttachError),
     /// The log could not be published.
     #[error(transparent)]
     Share(#[from] burstline_share::ShareError),
-    /// The system would start no thread.
+    /// A thread could not be started.
     #[error("start thread {name}: {error}")]
     Thread {
         /// Its name.
         name: String,
-        /// What the system said.
+        /// The error of the system.
         error: std::io::Error,
     },
-    /// Records that could not be written; the report counts them.
+    /// Some records could not be written; the report counts them.
     #[error("{0}")]
     Records(String),
     /// A thread could not give up its capabilities.
     #[error("drop capabilities: {0}; --keep-privileges keeps them")]
     Privileges(std::io::Error),
-    /// Packets that the sink's format cannot hold, and that were not left out on request.
+    /// The sink's format cannot hold some packets, and the user did not ask to leave them out.
     #[error("{packets} packets are not in the output ({cause}): {}", cause.help())]
     LeftOut {
-        /// How many.
+        /// How many packets.
         packets: u64,
         /// Why.
         cause: Loss,
     },
-    /// A source whose bursts cannot be held while others are looked at.
+    /// A source cannot hold a burst while the merge looks at others.
     #[error("{port} cannot be merged: it lends each packet only once; capture it to a file first")]
     LendsOnce {
         /// The port.
         port: String,
     },
-    /// The job cannot go where it was asked to.
+    /// The job cannot run on the requested cores or nodes.
     #[error(transparent)]
     Place(#[from] crate::PlaceError),
-    /// A switch does not take a port, or knows none of a name.
+    /// A switch refused a port, or has no port of that name.
     #[error(transparent)]
     Switch(#[from] burstline_switch::SwitchError),
-    /// A port of a switch delivers packets that another one cannot send.
+    /// A port of a switch delivers packets that another port cannot send.
     #[error(
         "{from} has offloads=on, and {to} cannot send such packets: offloads need tap: ports only, \
          all with offloads=on"
@@ -78,18 +78,18 @@ pub enum EngineError {
     Offloads {
         /// The port that delivers them.
         from: String,
-        /// The other one.
+        /// The port that cannot send them.
         to: String,
     },
-    /// A rule or a mirror of a switch names an end that there is not.
+    /// A rule or a mirror of a switch names a port that does not exist.
     #[error("there is no port {name}")]
     UnknownEnd {
-        /// The rule's number in its set, from 0 on; `None`: it is a mirror.
+        /// The rule's number in its set, from 0; `None` for a mirror.
         rule: Option<usize>,
         /// The name.
         name: String,
     },
-    /// An end of a switch cannot be removed.
+    /// A port of a switch cannot be removed because it is a mirror target.
     #[error("{name}: mirrors lead there; remove them first")]
     MirrorsLeadTo {
         /// Its name.

@@ -1,17 +1,17 @@
-//! Flow records, run to completion: each worker has its source and its own table.
+//! Makes flow records, run to completion: each worker has its source and its own table.
 //!
 //! ```text
 //! worker 0:  source 0 --lend--> burst ──► table ──► outbox ─┐
 //! worker 1:  source 1 --lend--> burst ──► table ──► outbox ─┴─► records: sinks
 //! ```
 //!
-//! Records pass to one thread beside, which writes them (`burstline_flow`). It may be slow: then
-//! records are dropped, and counted, but no packet waits for it, except of sources that can wait.
+//! A separate thread writes the records (`burstline_flow`). If it is too slow, records are dropped
+//! and counted; only packets of sources that can wait ever wait for it.
 //!
 //! Invariants:
-//! - F1: a worker owns its source, scratch, table and outbox alone.
-//! - F2: packets of all records + packets without a flow = packets delivered. What does not add up
-//!   is `unaccounted`.
+//! - F1: a worker owns its source, scratch, table and outbox exclusively.
+//! - F2: packets of all records + packets without a flow = packets delivered. Any difference is
+//!   `unaccounted`.
 //! - F3: however the job ends, every conversation is ended, and sinks are finished.
 
 use burstline_flow::{
@@ -26,48 +26,47 @@ use crate::runtime::{Job, spawn};
 use crate::work::{self, Reported, Work, run_works};
 use crate::{EngineError, Inlet, Report, Run, Threads};
 
-/// What the threads that make records are called.
+/// Name of the threads that make records.
 const STAGE: &str = "flows";
-/// The queue's loss beside those of the sinks.
+/// Name of the queue's loss, listed with the losses of the sinks.
 const QUEUE_FULL: &str = "queue_full";
 
-/// How records are made.
+/// The settings of a flow table.
 #[derive(Clone, Debug)]
 pub struct FlowsOptions {
-    /// Conversations that may be open at a time, over all sources.
+    /// Maximum number of open conversations, over all sources.
     pub flows: usize,
-    /// Without a packet for longer than this one is over, in ns.
+    /// Idle timeout: a conversation ends after this long without a packet, in ns.
     pub idle_ns: u64,
-    /// Open for this long, its record ends and the next begins, in ns.
+    /// Active timeout: a conversation open this long ends its record and begins another, in ns.
     pub active_ns: u64,
     /// The interfaces of the sources.
     pub table: PortTable,
 }
 
-/// What became of packets and records.
+/// The account of packets and records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowsReport {
-    /// What the tables counted.
+    /// Counters of all tables.
     pub counts: TableCounts,
     /// Records that the queue had no room for.
     pub records_dropped: u64,
-    /// Packets of these.
+    /// Packets in the dropped records.
     pub packets_dropped: u64,
-    /// Delivered packets that are neither in a record nor without a flow: 0, or there is a mistake
-    /// in this program.
+    /// Delivered packets that are neither in a record nor without a flow. Any value but 0 is a bug.
     pub unaccounted: i64,
-    /// Bytes of state that all tables have room for.
+    /// Total size of all tables, in bytes.
     pub state_bytes: u64,
-    /// Conversations that all tables have room for.
+    /// Total capacity of all tables, in conversations.
     pub flows: u64,
-    /// What each sink wrote and lost.
+    /// Records that each sink wrote and lost.
     pub sinks: Vec<SinkAccount>,
-    /// What the start before has not written.
+    /// Records that the previous run did not write.
     pub last: Option<NotWritten>,
 }
 
 impl FlowsReport {
-    /// Packets without a flow, by reason.
+    /// Returns the packets without a flow, by reason.
     pub fn without_flow(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         NoFlow::ALL.iter().map(|reason| reason.name()).zip(self.counts.without_flow)
     }
@@ -78,13 +77,13 @@ impl FlowsReport {
         self.flows += table.flows;
     }
 
-    /// Records that are in no file: dropped, or lost by a sink.
+    /// Returns the number of records that were dropped or that a sink lost.
     #[must_use]
     pub fn records_lost(&self) -> u64 {
         self.lost_by_name().iter().map(|lost| lost.records).sum()
     }
 
-    /// The same by name, those of the queue first; each at least 1.
+    /// Returns the lost records by name, the queue's first. Counts of 0 are omitted.
     #[must_use]
     pub fn lost_by_name(&self) -> Vec<LostRecords> {
         let (records, packets) = (self.records_dropped, self.packets_dropped);
@@ -98,8 +97,8 @@ impl FlowsReport {
 /// on another.
 ///
 /// # Errors
-/// The threads could not be started, pinned or given their class. What goes wrong with a source or
-/// a sink later is in the report's `errors`.
+/// If the threads cannot be started, pinned or given their scheduling class. Later failures of a
+/// source or a sink are in the report's `errors`.
 pub fn flows(
     mut sources: Vec<Inlet>,
     mut sinks: Vec<Box<dyn RecordSink>>,
@@ -146,7 +145,7 @@ pub fn flows(
     Ok(report)
 }
 
-/// The thread of the records.
+/// Runs the thread that writes records.
 fn write(
     job: &Job<'_>,
     writer: Writer<'_>,
@@ -163,10 +162,10 @@ struct Recording<'a> {
     links: Links,
     outbox: Outbox<'a>,
     tells_gaps: bool,
-    /// When packets last came, by the monotonic clock, and how many there had been.
+    /// When packets last arrived, by the monotonic clock, and the packet count at that time.
     came_ns: u64,
     came: u64,
-    /// The time of the last of them.
+    /// The timestamp of the last packet.
     last_ns: u64,
 }
 
@@ -192,7 +191,7 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Nothing came for some time: records end nevertheless.
+    /// Advances the table's time while no packets arrive, so that idle records still end.
     fn rest(&mut self) {
         let (now_ns, packets) = (clock::monotonic_ns(), self.table.counts().packets);
         if packets != self.came {
@@ -231,7 +230,7 @@ impl Work for Recording<'_> {
         self.outbox.flush();
     }
 
-    /// Ends all conversations. No packet comes any more, so it may wait for the writer.
+    /// Ends all conversations. No more packets arrive, so it may wait for the writer.
     fn close(&mut self) {
         self.outbox.wait_from_now();
         let outbox = &mut self.outbox;
@@ -239,7 +238,7 @@ impl Work for Recording<'_> {
         self.outbox.flush();
     }
 
-    /// The outbox goes, which is how the writer learns of the end.
+    /// Drops the outbox, which signals the end to the writer.
     fn end(self) -> TableEnd {
         TableEnd {
             counts: self.table.counts(),
@@ -249,7 +248,7 @@ impl Work for Recording<'_> {
     }
 }
 
-/// Where a packet of a burst is.
+/// Returns the place of a packet of a burst.
 fn place(lent: &Lent<'_>, index: usize) -> Place {
     match &lent.places {
         None => Place { number: lent.burst.first_packet() + index as u64 + 1, ..Place::default() },
@@ -261,7 +260,7 @@ fn place(lent: &Lent<'_>, index: usize) -> Place {
     }
 }
 
-/// What a table tells at the end.
+/// The results of a table at the end.
 struct TableEnd {
     counts: TableCounts,
     state_bytes: u64,

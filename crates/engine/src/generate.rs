@@ -1,17 +1,17 @@
-//! Sending made or recorded packets: a source lends, sinks take, on one core.
+//! Sends generated or recorded packets: a source lends them and sinks take them, on one core.
 //!
 //! ```text
 //!  wait until due --> gen:    --lend--> burst --transmit--> sink --flush, when nothing more is due
 //!                     replay  |           '--- or several, each with its part of the burst
-//!                             '-- lateness of each packet, where it is paced
+//!                             '-- lateness of each packet, if paced
 //! ```
 //!
-//! Made = taken by the sinks + what the sinks lost, by name. What was due and not made, because the
-//! core or the sink was too slow, is not in the ledger: it never was a packet. The report says
-//! instead what rate was asked for, what was reached, and which of the two it was.
+//! Made = taken by the sinks + lost by the sinks, by name. If the core or the sink is too slow,
+//! some packets are due but never made; they are not in the ledger. The report gives the requested
+//! rate, the achieved rate, and whether the core or the sink was the bottleneck.
 //!
-//! Invariant S1: every lent packet is given to the sink and is in its account. If the sink loses
-//! one later, on a flush or at its end, it is subtracted from `delivered`.
+//! Invariant S1: every lent packet is given to the sink and is in its account. A packet that the
+//! sink loses later, on a flush or at its end, is subtracted from `delivered`.
 
 mod lane;
 mod sent;
@@ -27,52 +27,51 @@ use crate::{EngineError, Inlet, Latency, Report, Run, Threads};
 use lane::SinkBooks;
 use sent::Sent;
 
-/// How often sinks are flushed at least, in ns.
+/// Longest time between two flushes of the sinks, in ns.
 const FLUSH_EVERY_NS: u64 = 100_000_000;
 
-/// Before a packet is due it is waited for without sleep, so long: a sleeper may take that to get
-/// up.
+/// Time before a packet is due during which the thread spins, because waking up may take this long.
 const AWAKE_NS: u64 = 150_000;
 
-/// The longest sleep: as long it may take until a flag is seen.
+/// The longest sleep, which bounds how late the stop flag is seen.
 const SLEEP_MOST_NS: u64 = 50_000_000;
 
-/// How long a source that is not paced is left alone when it has nothing.
+/// How long to sleep when a source without pacing has no packets.
 const NAP: Duration = Duration::from_millis(1);
 
-/// What kept the rate down.
+/// What limited the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Making packets.
+    /// The core: making packets took longer.
     Core,
-    /// Taking them.
+    /// The sink: sending took longer, or the sink refused packets.
     Sink,
 }
 
-/// The outcome.
+/// The outcome of [`generate`] or [`replay`].
 #[derive(Debug)]
 pub struct Generated {
-    /// What the thread did: "generate" or "replay".
+    /// The name of the stage: "generate" or "replay".
     pub stage: &'static str,
-    /// The ledger, as of every job.
+    /// The job's ledger.
     pub report: Report,
-    /// Packets a second that were asked for.
+    /// The requested rate in packets per second.
     pub asked_pps: Option<f64>,
-    /// Packets a second that were made, from the first to the last.
+    /// The achieved rate in packets per second, from the first packet to the last.
     pub reached_pps: f64,
-    /// Why it was less than what was asked for; `None` where it was not.
+    /// Why the achieved rate is below the requested one; `None` if it is not.
     pub limit: Option<Limit>,
-    /// How long after they were due packets were in the sink; `None` without a rate. A made packet
-    /// that is more than a millisecond late counts as that.
+    /// How long after its due time each packet was in the sink; `None` without a rate. A generated
+    /// packet more than a millisecond late counts as one millisecond late.
     pub lateness: Option<Latency>,
 }
 
-/// Sends what `source` makes to a sink until it ends, a limit is reached, `stop` is set or the sink
-/// breaks. [`PollMode::Busy`] never sleeps between packets.
+/// Sends the packets of `source` to a sink until the source ends, a limit is reached, `stop` is set
+/// or the sink fails. [`PollMode::Busy`] never sleeps between packets.
 ///
 /// # Errors
-/// The sink could not be opened, or the thread not be started, pinned or given its class. What goes
-/// wrong later is in the report's `errors`.
+/// If the sink cannot be opened, or the thread cannot be started, pinned or given its scheduling
+/// class. Later failures are in the report's `errors`.
 pub fn generate(
     source: Inlet,
     open_sink: impl FnOnce() -> Result<Box<dyn Sink>, PortError>,
@@ -83,8 +82,8 @@ pub fn generate(
     send("generate", source, open_lanes, threads, run)
 }
 
-/// Sends what `source`, a [replay](burstline_port::open_replay), has to the sinks that `routes`
-/// tells, as [`generate`] otherwise. Several sinks have a row each in the report.
+/// Sends the packets of `source`, a [replay](burstline_port::open_replay), to the sinks that
+/// `routes` selects; otherwise like [`generate`]. With several sinks, each has a row in the report.
 ///
 /// # Errors
 /// As [`generate`].
@@ -126,7 +125,7 @@ struct Sender<'a> {
     lanes: &'a mut SinkBooks,
     scratch: Scratch,
     sent: Sent,
-    /// The last look at the clock.
+    /// The last reading of the clock.
     now_ns: u64,
     flushed_ns: u64,
     /// The source has nothing until the next packet is due.
@@ -166,8 +165,8 @@ impl<'a> Sender<'a> {
         Ok(Received { packets, state })
     }
 
-    /// Whether there is time for a flush: a live sink waits in it for its device, for longer than
-    /// packets may be late. Where packets are never so far apart, now and then there is.
+    /// Returns whether there is time for a flush. In a flush a live sink waits for its device for
+    /// longer than packets may be late. If packets are never far enough apart, it is periodic.
     fn is_pause(&self, now_ns: u64) -> bool {
         let next_ns = self.source.pacing().map_or(u64::MAX, |pacing| pacing.next_ns);
         next_ns.saturating_sub(now_ns) > AWAKE_NS || now_ns - self.flushed_ns >= FLUSH_EVERY_NS
@@ -203,7 +202,7 @@ impl Step for Sender<'_> {
         Polled { next, now_ns: Some(self.now_ns), ..polled }
     }
 
-    /// Waits until the next packet is nearly due, or it is time to look at the flag.
+    /// Waits until the next packet is nearly due, or it is time to check the stop flag.
     fn wait(&mut self, pause: Pause<'_>) -> bool {
         let until_ns = match self.source.pacing() {
             Some(pacing) => pacing.next_ns.saturating_sub(pause.now_ns).min(pause.most_ns()),

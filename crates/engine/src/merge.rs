@@ -1,4 +1,4 @@
-//! Merging: packets of any number of sources in one sequence, in strict order of their times.
+//! Merges the packets of any number of sources into one sequence, in strict order of their times.
 //!
 //! ```text
 //!  source 0 --lend--> burst | times |--\
@@ -6,26 +6,25 @@
 //!  source 2 --lend--> burst | times |--/      one thread does all of this
 //! ```
 //!
-//! A source's burst stays where it is until the last of its packets is in the log. To find the
-//! order we look at an array of times for each input; each packet is copied once. Where sources
-//! take turns, one comparison finds what comes of one source before the next. It is copied as a
-//! whole (`order`).
+//! A source's burst stays borrowed until the last of its packets is in the log. The merge finds the
+//! order from an array of times for each input; each packet is copied once. If packets come in runs
+//! from one source, one comparison finds a whole run, which is copied in one piece (`order`).
 //!
-//! **An idle source never stalls the others.** The next packet can go when it is known that no
-//! source will bring an older one. A source that has packets in hand has said so; one that has
-//! ended, too. One that is idle promises a time ([`low_time_ns`](burstline_port::Source)), and is
-//! asked again and again. A source that promises nothing, or too little, is waited for at most
-//! [`MergeOptions::lateness_ns`]. From then on it is *overdue*: the merge does not wait for it
-//! until it has caught up. A packet that is older than one that has gone already is *late*: it goes
-//! at once, and is counted. None is ever left out.
+//! **An idle source never stalls the others.** A packet can be appended once no source can deliver
+//! an older one. That is known of sources with packets in hand and of sources that have ended. The
+//! merge polls an idle source for a promised time ([`low_time_ns`](burstline_port::Source)). It
+//! waits at most [`MergeOptions::lateness_ns`] for a source that promises nothing or too little.
+//! After that the source is *overdue*: the merge does not wait for it until it has caught up. A
+//! packet older than one already appended is *late*: it is appended immediately and counted. No
+//! packet is ever left out.
 //!
 //! Invariants:
-//! - M1: packets of a source keep the order in which it delivers them; packets of equal times
-//!   come in the order of their sources.
-//! - M2: a packet that is not late is not older than any that went before it.
-//! - M3: lent = appended + in hand, for each source at every moment; what is in hand when a job
-//!   ends is in flight.
-//! - M4: no packet waits for an input that has nothing longer than the lateness.
+//! - M1: packets of a source keep the order in which it delivers them; packets with equal times
+//!   are in the order of their sources.
+//! - M2: a packet that is not late is not older than any packet appended before it.
+//! - M3: lent = appended + in hand, for each source at every moment; packets in hand when a job
+//!   ends are in flight.
+//! - M4: no packet waits longer than the lateness for an input without packets.
 
 pub(crate) mod order;
 
@@ -33,16 +32,16 @@ use burstline_port::TimestampSource;
 
 use crate::Report;
 
-/// How a merge is made.
+/// The settings of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergeOptions {
-    /// How long a packet waits at most for a source that has no packet, in ns.
+    /// The longest time that a packet waits for a source without packets, in ns.
     pub lateness_ns: u64,
-    /// What is added to the times of each source, in ns, in the order of the sources; none where
-    /// it is shorter.
+    /// Offsets added to the times of each source, in ns, in the order of the sources. Sources
+    /// beyond its end have none.
     pub offsets_ns: Vec<i64>,
-    /// Whether the merging thread gives what it merged to the sink itself: for one that takes no
-    /// time and loses nothing, as `null:`. If not, a thread beside it does.
+    /// Whether the merging thread also feeds the sink, instead of a separate thread. This is for
+    /// sinks that take no time and lose nothing, such as `null:`.
     pub is_one_thread: bool,
 }
 
@@ -52,44 +51,44 @@ impl Default for MergeOptions {
     }
 }
 
-/// What a merge has to say of one source.
+/// The merge statistics of one source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergedPort {
     /// Its address, as typed.
     pub port: String,
-    /// What was added to its times, in ns.
+    /// The offset added to its times, in ns.
     pub offset_ns: i64,
-    /// Packets that came after younger ones: a statistic and no loss.
+    /// Packets that came after younger ones. They are not lost.
     pub late: u64,
-    /// How much older the oldest of them was, in ns.
+    /// The largest lateness of those packets, in ns.
     pub late_most_ns: u64,
-    /// How often it was no longer waited for.
+    /// How often the source became overdue.
     pub overdue: u64,
 }
 
-/// What a merge has to say.
+/// The statistics of a merge.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MergeReport {
     /// The longest time a packet may wait, in ns.
     pub lateness_ns: u64,
     /// A row for each source.
     pub ports: Vec<MergedPort>,
-    /// The sum of their late packets.
+    /// Late packets of all sources.
     pub late: u64,
-    /// Whether every packet has a time of its own; if not, or if it is not known, the order is one
-    /// of polls.
+    /// Whether each packet was timestamped individually. If not, or if that is unknown, the order
+    /// is that of the polls.
     pub is_per_packet: bool,
-    /// Processor time of the job's threads over the time that it took.
+    /// CPU time of the job's threads divided by the elapsed time.
     pub cores_used: f64,
-    /// Bits on the line, of the packets merged, for each second of that processor time.
+    /// Bits on the line of the merged packets, per second of that CPU time.
     pub line_bits_per_core_s: f64,
-    /// The same of bytes without FCS.
+    /// The same for layer 2 bits, without FCS.
     pub l2_bits_per_core_s: f64,
 }
 
 impl MergeReport {
-    /// Of a job whose threads took `cpu_ns`; whose clocks its times are from, [`hear`](Self::hear)
-    /// learns.
+    /// Creates the report of a job whose threads used `cpu_ns` of CPU time. [`hear`](Self::hear)
+    /// adds the kinds of clocks.
     pub(crate) fn new(
         ports: Vec<MergedPort>,
         lateness_ns: u64,
@@ -113,7 +112,7 @@ impl MergeReport {
         }
     }
 
-    /// The sources' clocks.
+    /// Sets `is_per_packet` from the sources' clocks.
     pub(crate) fn hear(&mut self, mut clocks: impl Iterator<Item = TimestampSource>) {
         let is_rough = |clock| matches!(clock, TimestampSource::Poll | TimestampSource::Mixed);
         self.is_per_packet = !clocks.any(is_rough);

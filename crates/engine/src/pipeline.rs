@@ -1,4 +1,4 @@
-//! A pipeline: sources into logs on some cores, stages that read logs on others.
+//! Runs a pipeline: some cores receive from sources into logs, others run stages that read them.
 //!
 //! ```text
 //!                         .--> | log 1 | --> work "even"
@@ -6,23 +6,23 @@
 //!                  '------------------------------> work "all"      two stages read one log
 //! ```
 //!
-//! A [`Lane`] is a log between stages. A receive stage fills one. A routing stage reads some and
-//! fills others: each packet goes into one of them or into none. A working stage reads some and
-//! ends there. Several stages may read a lane; each sees every packet. A stage may read several
-//! lanes, a burst of each in turn. Each stage is a thread. Work is a closure over bursts, which lie
-//! where they are until it returns: what it wants to keep it copies.
+//! A [`Lane`] is a log between stages. A receive stage fills one lane. A routing stage reads lanes
+//! and fills others: it copies each packet into one of them or into none. A working stage only
+//! reads. Several stages may read a lane; each sees every packet. A stage may read several lanes,
+//! taking a burst from each in turn. Each stage is a thread. Work is a closure that borrows bursts;
+//! it must copy what it wants to keep.
 //!
-//! Who owns what when: a log's writer belongs to the stage that fills it, its readers to the stages
-//! that read it. A stage at the end of all its logs closes the ones it fills. So the end of the
-//! sources runs through the pipeline from stage to stage.
+//! Ownership: a log's writer belongs to the stage that fills it, its readers to the stages that
+//! read it. A stage that has read all its logs to the end closes the logs it fills. So the end of
+//! the sources propagates from stage to stage.
 //!
 //! Invariants:
-//! - P1: for each stage, in = out + lost, where `in` is what was published to it. A closure that
-//!   routes a packet nowhere loses it by choice, as `shed`.
+//! - P1: for each stage, in = out + lost, where `in` is what was published to it. A packet that a
+//!   closure routes nowhere is counted as lost, by the name `shed`.
 //! - P2: lossless pipelines have no cycles, because a lane exists before the stages that read it.
-//!   So a full log holds up the stages before it and never itself.
+//!   So a full log only blocks stages upstream of it and cannot deadlock.
 //!
-//! Run to completion, without a log, is [`run_to_completion`](crate::run_to_completion).
+//! For run to completion without a log, see [`run_to_completion`](crate::run_to_completion).
 
 mod route;
 
@@ -46,7 +46,7 @@ pub struct Lane(usize);
 type Look<'w> = dyn FnMut(&Burst<'_>) + Send + 'w;
 type Choose<'w> = dyn FnMut(&Packet<'_>) -> Option<usize> + Send + 'w;
 
-/// What a stage does with packets.
+/// The task of a stage.
 enum Task<'w> {
     Work(Box<Look<'w>>),
     Route(Box<Choose<'w>>),
@@ -55,12 +55,12 @@ enum Task<'w> {
 struct Stage<'w> {
     name: String,
     inputs: Vec<Lane>,
-    /// The lanes that it fills: `[outputs.start, outputs.end)`.
+    /// The lanes this stage fills: `[outputs.start, outputs.end)`.
     outputs: std::ops::Range<usize>,
     task: Task<'w>,
 }
 
-/// A pipeline that is being put together, and then run.
+/// A builder for a pipeline, which also runs it.
 pub struct Pipeline<'w> {
     options: CaptureOptions,
     sources: Vec<Inlet>,
@@ -71,21 +71,21 @@ pub struct Pipeline<'w> {
 
 struct Receive {
     name: String,
-    /// Its sources, by their numbers in the job: a half-open range.
+    /// Its sources, as a half-open range of source numbers of the job.
     sources: std::ops::Range<usize>,
     lane: usize,
 }
 
 impl<'w> Pipeline<'w> {
-    /// An empty pipeline. `options` has cores for the stages in the order they are added, the
-    /// receive stages first; `log`, the shape of each lane; and `publish`, the name under which
-    /// others read all lanes, by their numbers.
+    /// Creates an empty pipeline. `options` lists cores for the receive stages, then for the other
+    /// stages, each in the order they are added. Its `log` is the shape of each lane. Its `publish`
+    /// is the name under which other processes read the lanes, by number.
     pub fn new(options: CaptureOptions) -> Self {
         let (sources, receivers, stages) = Default::default();
         Self { options, sources, receivers, stages, lanes: 0 }
     }
 
-    /// Adds a thread that receives these sources into a log: one copy.
+    /// Adds a thread that receives from these sources into a log. Each packet is copied once.
     pub fn receive(&mut self, name: &str, sources: Vec<Inlet>) -> Lane {
         let first = self.sources.len();
         self.sources.extend(sources);
@@ -95,8 +95,8 @@ impl<'w> Pipeline<'w> {
         Lane(lane)
     }
 
-    /// Adds a thread that copies each packet of `inputs` into one of `outputs` new lanes: `route`
-    /// returns its index. `None`, or an index beyond them, leaves the packet out.
+    /// Adds a thread that copies each packet of `inputs` into one of `outputs` new lanes. `route`
+    /// returns the lane's index; `None` or an index out of range drops the packet.
     pub fn route(
         &mut self,
         name: &str,
@@ -109,7 +109,7 @@ impl<'w> Pipeline<'w> {
         outputs.map(Lane).collect()
     }
 
-    /// Adds a thread that has `work` look at every burst of `inputs`.
+    /// Adds a thread that calls `work` on every burst of `inputs`.
     pub fn work(&mut self, name: &str, inputs: &[Lane], work: impl FnMut(&Burst<'_>) + Send + 'w) {
         self.add_stage(name, inputs, self.lanes..self.lanes, Task::Work(Box::new(work)));
     }
@@ -132,19 +132,19 @@ impl<'w> Pipeline<'w> {
         self.stages.push(Stage { name: name.to_owned(), inputs: inputs.to_vec(), outputs, task });
     }
 
-    /// How many sources it has, and threads that read lanes: for
+    /// Returns the number of sources and of threads that read lanes, for
     /// [`Progress::with_workers`](crate::Progress::with_workers).
     pub fn size(&self) -> (usize, usize) {
         (self.sources.len(), self.stages.len())
     }
 
-    /// Runs all stages until the sources end, a limit is reached or `stop` is set, and the last
-    /// packet has gone through. A row of the report says what came into the pipeline. `stages` has
+    /// Runs all stages until the sources end, a limit is reached or `stop` is set, and every packet
+    /// has left the pipeline. The report's rows count the packets that entered it. `stages` has
     /// each stage's own ledger, in the order they were added: `packets_in = packets_out + lost`.
     ///
     /// # Errors
-    /// A log could not be made, or a thread not be started, pinned or given its class. What goes
-    /// wrong with a source later is in the report's `errors`.
+    /// If a log cannot be created, or a thread cannot be started, pinned or given its scheduling
+    /// class. Later failures of a source are in the report's `errors`.
     pub fn run(mut self, run: &Run<'_>) -> Result<Report, EngineError> {
         let options = self.options.clone();
         options.threads.check(self.receivers.len() + self.stages.len())?;
@@ -184,7 +184,7 @@ impl<'w> Pipeline<'w> {
                     Box::new(Route::new(&stage.name, route, lanes))
                 }
             };
-            // The sink goes with the thread, and closes what it fills.
+            // The thread owns the sink; dropping the sink closes the logs it fills.
             let step = Recorder::new(job, ends, sink, origins.clone(), options.log.bytes);
             let (index, name) = (receivers.len() + number, stage.name.clone());
             readers.push(Post { index, name, step: step.numbered(number) });
@@ -201,7 +201,7 @@ impl<'w> Pipeline<'w> {
         runtime::run(job, readers, |_| front)
     }
 
-    /// Makes the logs, with a reader for each stage that reads one.
+    /// Creates the logs, and a reader for each stage and each log it reads.
     fn logs(&self, policy: Policy) -> Result<Logs, EngineError> {
         let base = &self.options.log;
         let mut made = Logs { logs: Vec::new(), writers: Vec::new(), readers: Vec::new() };
@@ -239,7 +239,7 @@ impl<'w> Pipeline<'w> {
             for &(source, packets) in &took.received {
                 let (port, account) =
                     (&self.sources[source].port, self.sources[source].port.account());
-                // Bytes are known by log, so by source where there is one.
+                // Bytes are counted per log, so they are known for a source only if it is alone.
                 let alone = if took.received.len() == 1 { log.bytes } else { 0 };
                 let tally = Tally { packets, bytes: alone, wire_bytes: alone };
                 ports[source] =
@@ -272,10 +272,10 @@ impl<'w> Pipeline<'w> {
     }
 }
 
-/// The logs of a pipeline, with their two ends.
+/// The logs of a pipeline, with their writers and readers.
 struct Logs {
     logs: Vec<Log>,
-    /// `None` once a stage has it.
+    /// By lane; `None` once a stage has taken the writer.
     writers: Vec<Option<Writer>>,
     /// By stage.
     readers: Vec<Vec<Reader>>,

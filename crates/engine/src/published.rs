@@ -1,10 +1,10 @@
-//! A job's logs under a name, for other programs to read while it runs.
+//! Publishes a job's logs under a name, for other programs to read while the job runs.
 //!
 //! ```text
-//! before the sources are polled   names of interfaces told, socket made, with the job's rights
+//! before the sources are polled   interfaces are named, socket is created with the job's rights
 //! while the job runs              the publisher's own thread; each new interface is named before
 //!                                 a packet of it can be in a log
-//! after the writers have ended    a moment for the readers to come to the end; then it is over
+//! after the writers have ended    readers get up to 1 s to reach the end; then the socket closes
 //! ```
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,21 +17,21 @@ use burstline_share::{PublishConfig, Publisher, ReaderStatus, ShareError};
 
 use crate::{CaptureOptions, Progress};
 
-/// How long the readers have to say that they have come to the end. They can read on afterwards,
-/// but no report mentions it.
+/// How long the job waits for readers to reach the end. They can read on afterwards, but no report
+/// mentions it.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Between two looks whether they have.
+/// Interval between two checks of whether the readers have reached the end.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Who has read a job's logs.
+/// The readers of a job's published logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedReport {
     /// The name, as typed.
     pub name: String,
     /// Where the socket was.
     pub socket: String,
-    /// Which publisher of the name it was: the next one's number is one more.
+    /// Sequence number of the publisher among those of the name. The next one gets one more.
     pub epoch: u64,
     /// Whether the job was stopped, so that readers wait for the next one of that name.
     pub is_stopped: bool,
@@ -39,26 +39,26 @@ pub struct PublishedReport {
     pub packets: Vec<u64>,
     /// Readers over the job's life, each counted once however many logs it reads.
     pub readers_total: u64,
-    /// The most at a time.
+    /// The most readers at a time.
     pub readers_peak: usize,
-    /// The seats of readers that have gone, as they were then. What a seat's reader has read is
-    /// its own word.
+    /// The seats of readers that have left, as of that time. How much a reader has read is its own
+    /// claim.
     pub gone: Vec<ReaderStatus>,
-    /// Seats of others that have gone.
+    /// Seats of further readers that have left.
     pub gone_omitted: u64,
-    /// The seats of those that were there at the end.
+    /// The seats of readers that were attached at the end.
     pub there: Vec<ReaderStatus>,
 }
 
-/// Logs that are published.
+/// The publication of a job's logs.
 pub(crate) struct Publication {
     name: String,
     logs: Vec<Log>,
-    /// Owned here: who looks at it meanwhile finds it gone once this has ended.
+    /// Shared with [`Shown`], which finds `None` after the publication has ended.
     publisher: Arc<Mutex<Option<Publisher>>>,
 }
 
-/// What others see of a publication while it lasts.
+/// A view of a publication for other threads.
 #[derive(Debug)]
 pub(crate) struct Shown {
     name: String,
@@ -67,7 +67,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Who reads it now; `None`: it has ended.
+    /// Returns the current readers, or `None` if the publication has ended.
     pub(crate) fn now(&self) -> Option<PublishedReport> {
         let publisher = lock(&self.publisher);
         Some(report(&self.name, &self.logs, publisher.as_ref()?, false))
@@ -95,7 +95,7 @@ fn report(name: &str, logs: &[Log], publisher: &Publisher, is_stopped: bool) -> 
 }
 
 impl Publication {
-    /// Publishes a job's logs, to which nothing was written yet, if it is to.
+    /// Publishes a job's logs if `options` ask for it. Nothing may have been written to them yet.
     pub(crate) fn of(options: &CaptureOptions, logs: &[Log]) -> Result<Option<Self>, ShareError> {
         let publish = options.publish.as_ref();
         publish.map(|config| Self::start(config, logs, &options.table)).transpose()
@@ -107,7 +107,7 @@ impl Publication {
         logs: &[Log],
         table: &PortTable,
     ) -> Result<Self, ShareError> {
-        // Before a reader can come: it may decide by the first link type that it finds.
+        // Before a reader can attach, because it may act on the first link type that it finds.
         let told = logs.to_vec();
         table.watch(move |number, entry| {
             told.iter().for_each(|log| log.name_port(number, entry.link.0.into(), &entry.name));
@@ -117,7 +117,7 @@ impl Publication {
         Ok(Self { name: config.name.clone(), logs: logs.to_vec(), publisher })
     }
 
-    /// What others see of it.
+    /// Returns a view of the publication for other threads.
     pub(crate) fn shown(&self) -> Shown {
         let (name, logs) = (self.name.clone(), self.logs.clone());
         Shown { name, logs, publisher: Arc::clone(&self.publisher) }
@@ -128,7 +128,7 @@ impl Publication {
         progress.show_logs(&self.logs, Some(self.shown()));
     }
 
-    /// Ends it, once the writers have ended.
+    /// Ends the publication, after the writers have ended.
     pub(crate) fn end(self, is_stopped: bool) -> PublishedReport {
         let until = Instant::now() + LAST_WORDS;
         while !self.all_have_read() && Instant::now() < until {
@@ -146,7 +146,7 @@ impl Publication {
 }
 
 impl Drop for Publication {
-    /// The publisher ends on this thread, even if others still look at it.
+    /// Drops the publisher on this thread, even if other threads still have a view of it.
     fn drop(&mut self) {
         let publisher = lock(&self.publisher).take();
         drop(publisher);

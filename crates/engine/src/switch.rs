@@ -1,22 +1,22 @@
-//! The switch, run on one core: its ports in turn, each burst on its way before the next one comes.
+//! Runs a switch on one core: it polls the ports in turn, and sends each burst before the next.
 //!
 //! ```text
 //!  orders (SwitchHandle::ask) ──────► Fabric ◄────── poll: for each port, for each queue
-//!  bell: wakes a thread that sleeps     │                lend ─► Switch::forward ─► Plan
+//!  bell: wakes a sleeping thread        │                lend ─► Switch::forward ─► Plan
 //!                                       │                for each end of the plan:
 //!                                       ▼                    Outgoing ─► the end's sink, one copy
 //!                              ports, mirrors, rules
 //! ```
 //!
-//! Who owns what: the thread owns everything. Another thread that wants to know or to change
-//! something sends it an order, a closure, which runs between two rounds. The thread that sends the
-//! order opens ports. It may have rights that the thread that reads packets has given up.
+//! Ownership: the packet thread owns everything. To query or change the switch, another thread
+//! sends an order, a closure that runs between two rounds. The thread that sends the order opens
+//! the ports, because it may have privileges that the packet thread has dropped.
 //!
-//! A port that is removed is closed by a second thread ([`closing`]): its end may take a second.
+//! A second thread closes removed ports ([`closing`]), because that may take a second.
 //!
-//! Packets that come in by a port with `inline` wait for verdicts before they are switched.
+//! Packets received on a port with `inline` wait for verdicts before they are switched.
 //!
-//! A port has two rows in the ledger: what came in by it, and what should leave by it.
+//! A port has two rows in the ledger: frames received on it, and copies to send through it.
 //!
 //! ```text
 //!   tap:a      offered = forwarded + flooded + dropped by a cause + lost by the source + in flight
@@ -26,11 +26,11 @@
 //! Invariants:
 //! - F1: different parts count a row's `offered` and its `delivered`: the source and the switch, or
 //!   the switch and the sink.
-//! - F2: a port that fails ends alone: it is removed, its rows stay, and the others go on.
-//! - F3: an order is carried out between two bursts. A burst sees the ports and rules before it or
-//!   after it, never some of each.
-//! - F4: the switch waits for no sink, unless its address says so. A port that takes nothing loses
-//!   its own packets, by name, and holds nobody up.
+//! - F2: a failing port affects no other: it is removed, its rows stay, and the others go on.
+//! - F3: an order runs between two bursts. A burst sees the ports and rules from before the order
+//!   or from after it, never a mix.
+//! - F4: the switch waits for no sink, unless the sink's address says so. A port that takes nothing
+//!   loses its own packets, by name, and delays no other port.
 
 mod closing;
 mod entry;
@@ -55,22 +55,22 @@ pub use settings::{SWITCH_KEYS, SwitchPort};
 pub use status::{KnownAddress, MeterStatus, PortStatus, SwitchStatus};
 use worker::Worker;
 
-/// The name of its thread.
+/// The name of the packet thread.
 const STAGE: &str = "switch";
-/// The name of the thread that closes ports that were removed.
+/// The name of the thread that closes removed ports.
 const CLOSER: &str = "closer";
 
 /// The outcome of a switch.
 #[derive(Debug)]
 pub struct Switched {
-    /// The ledger: two rows a port, and one for each target of mirrors.
+    /// The ledger: two rows for each port, and one for each mirror target.
     pub report: Report,
-    /// What its tables had at the end.
+    /// The final status of the switch.
     pub status: SwitchStatus,
 }
 
 impl Fabric {
-    /// One with these ports, targets of mirrors, rules and addresses that stay.
+    /// Creates a switch with these ports, mirror targets, rules and static addresses.
     ///
     /// # Errors
     /// As for [`add_port`](Self::add_port), [`set_rules`](Self::set_rules) and
@@ -97,16 +97,16 @@ impl Fabric {
     }
 }
 
-/// The mirror that a port's own `mirror=` asks for: both directions.
+/// Returns the mirror for a port's `mirror=` key: both directions.
 fn own_mirror(port: &str, to: &str) -> Mirror {
     let takes = Selection::default().with_both(vec![port.to_owned()]);
     Mirror { to: to.to_owned(), takes }
 }
 
-/// Runs a switch until a limit is reached or `stop` is set. `orders` are carried out meanwhile.
+/// Runs a switch until a limit is reached or `stop` is set. It executes `orders` meanwhile.
 ///
 /// # Errors
-/// The thread could not be started, pinned or given its class. What goes wrong later is in the
+/// If the thread cannot be started, pinned or given its scheduling class. Later failures are in the
 /// report's `errors`; other ports go on.
 pub fn switch(
     mut fabric: Fabric,
@@ -118,7 +118,7 @@ pub fn switch(
     run.progress.start(0);
     let (done, places) = thread::scope(|scope| {
         let closer = fabric.begin_closing();
-        // It begins with the rights of this thread, which gives them up later.
+        // The new thread inherits the privileges of this thread, which drops its own later.
         runtime::spawn(scope, CLOSER, || threads.drop_privileges().map(|()| closer.run()))?;
         let step = Worker::new(&job, fabric, orders);
         let post = Post { index: 0, name: STAGE.to_owned(), step };

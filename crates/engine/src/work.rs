@@ -1,18 +1,18 @@
-//! Work on the bursts of each source, run to completion: packets are looked at where they lie, on
-//! the core that polls.
+//! Processes the bursts of each source to completion: packets are read in place, on the core that
+//! polls.
 //!
 //! ```text
 //! worker 0:  source 0 --lend--> burst -> work, tally  the burst's bytes stay in the port until
 //! worker 1:  source 1 --lend--> burst -> work, tally  the next poll; nothing is copied
 //! ```
 //!
-//! A verb brings a [`Work`] for each source: `count` a closure, `flows` its table.
+//! A verb supplies a [`Work`] for each source: `count` a closure, `flows` its table.
 //!
 //! Invariants:
-//! - C1: a worker owns its source, scratch, work and tally alone; only the budget, the flag and the
-//!   progress counters are shared.
-//! - C2: a burst is tallied whole before anything is polled again, so what a stopped worker has
-//!   delivered is exactly what its tally says.
+//! - C1: a worker owns its source, scratch, work and tally exclusively; only the budget, the stop
+//!   flag and the progress counters are shared.
+//! - C2: a burst is tallied completely before the next poll, so a stopped worker's tally is exactly
+//!   what it delivered.
 
 use burstline_log::{Burst, SCRATCH_PACKETS, Scratch};
 use burstline_port::{Lent, Losses, PortAccount, Received};
@@ -20,27 +20,27 @@ use burstline_port::{Lent, Losses, PortAccount, Received};
 use crate::runtime::{self, Crew, Job, Next, Pause, Polled, Post, Round, Span, Step, Tally, tally};
 use crate::{EngineError, Inlet, PortReport, Report};
 
-/// What is done with the bursts of one source, on the thread that polls it.
+/// The processing of one source's bursts, on the thread that polls the source.
 pub(crate) trait Work: Send {
-    /// What it has to tell at the end.
+    /// The result at the end.
     type Outcome: Send;
 
-    /// Looks at a burst where its packets lie.
+    /// Processes a burst in place.
     fn see(&mut self, lent: &Lent<'_>);
 
-    /// Shows what it has so far: after each poll that found something.
+    /// Publishes the results so far. Called after each poll that found packets.
     fn show(&mut self) {}
 
-    /// Hears what its source has lost so far: every 100 ms, and before it is closed.
+    /// Receives the source's account so far. Called every 100 ms and before `close`.
     fn hear(&mut self, _account: &PortAccount) {}
 
-    /// Hands on what it still has: when nothing comes.
+    /// Hands on buffered results. Called when a poll finds nothing.
     fn flush(&mut self) {}
 
-    /// Nothing comes any more.
+    /// Called after the last burst.
     fn close(&mut self) {}
 
-    /// Ends.
+    /// Returns the result.
     fn end(self) -> Self::Outcome;
 }
 
@@ -55,7 +55,7 @@ impl<W: FnMut(&Burst<'_>) + Send> Work for W {
     fn end(self) {}
 }
 
-/// Gives each source's bursts to its work, each on a thread named after `stage`.
+/// Runs each source and its work on a thread named after `stage`.
 pub(crate) fn run_works<W: Work>(
     job: &Job<'_>,
     sources: &mut [Inlet],
@@ -70,7 +70,7 @@ pub(crate) fn run_works<W: Work>(
     runtime::run_alone(job, posts.collect())
 }
 
-/// What a worker has counted.
+/// The tally and the outcome of a worker.
 pub(crate) struct Counted<T> {
     tally: Tally,
     span: Span,
@@ -165,7 +165,7 @@ impl<W: Work> Step for Worker<'_, W> {
     }
 }
 
-/// What a job reports, and what its works have to tell, in the order of the sources.
+/// A job's report, and the outcomes of its works in the order of the sources.
 pub(crate) struct Reported<T> {
     pub(crate) report: Report,
     pub(crate) outcomes: Vec<T>,

@@ -1,4 +1,4 @@
-//! The configuration file: TOML, with the place of what is wrong.
+//! Parses the configuration file, which is TOML, with error positions.
 //!
 //! ```toml
 //! [switch]
@@ -38,49 +38,49 @@ use crate::rules::RuleSet;
 use crate::text;
 use crate::{Quota, UnknownName};
 
-/// The most entries that the table of addresses can have: some 80 MiB.
+/// Maximum number of entries of the MAC table, which then takes some 80 MiB.
 pub const ADDRESSES_MOST: u64 = 1 << 20;
-/// The most rules, so that a table of them is made in moments.
+/// Maximum number of rules, so that building their table stays fast.
 const RULES_MOST: usize = 1 << 16;
 
-/// An address that stays.
+/// A static address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Static {
     /// The address.
     pub address: [u8; 6],
-    /// In which VLAN.
+    /// Its VLAN.
     pub vlan: u16,
-    /// The port, by name.
+    /// The name of its port.
     pub port: String,
 }
 
-/// What a file says.
+/// The contents of a configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// The most addresses, if it says.
+    /// Maximum number of addresses, if given.
     pub addresses_max: Option<usize>,
-    /// Their age in ns, if it says.
+    /// The maximum age of addresses in ns, if given.
     pub age_ns: Option<u64>,
-    /// Ports, as they are typed for `--port`.
+    /// Ports, as typed for `--port`.
     pub ports: Vec<String>,
-    /// Addresses that stay.
+    /// Static addresses.
     pub statics: Vec<Static>,
     /// Rules, meters and mirrors.
     pub rules: RuleSet,
-    /// Where each rule begins, and each mirror: in bytes.
+    /// The byte offsets of each rule and of each mirror.
     rule_places: Vec<usize>,
     mirror_places: Vec<usize>,
 }
 
-/// What is wrong with a file, and where.
+/// An error in a file, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {what}")]
 pub struct ConfigError {
-    /// The line, from 1 on.
+    /// The line, from 1.
     pub line: usize,
-    /// The column, in characters, from 1 on.
+    /// The column, in characters, from 1.
     pub column: usize,
-    /// What.
+    /// The message.
     pub what: String,
 }
 
@@ -142,14 +142,14 @@ struct FlowTable {
     flow: Spanned<String>,
 }
 
-/// What is wrong, and at which byte.
+/// The byte offset of an error, and the message.
 type Fault = (usize, String);
 
 impl Config {
-    /// Reads a file's text.
+    /// Parses a file's text.
     ///
     /// # Errors
-    /// [`ConfigError`]: the first thing that is wrong.
+    /// [`ConfigError`] with the first error in the text.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let file = toml::from_str::<File>(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -158,7 +158,7 @@ impl Config {
         read(file, text).map_err(|fault| place(text, fault))
     }
 
-    /// The error of a rule or a mirror of this file that names an end there is not.
+    /// Returns the error for a rule or a mirror of this file that names an unknown end.
     pub fn unknown(&self, text: &str, unknown: &UnknownName, present: &str) -> ConfigError {
         let at = match unknown.rule {
             Some(rule) => self.rule_places.get(rule),
@@ -170,10 +170,10 @@ impl Config {
     }
 }
 
-/// Line and column of a byte.
+/// Converts a byte offset to a line and a column.
 fn place(text: &str, (at, what): Fault) -> ConfigError {
     let (line, column) = place_of(text, at);
-    // A message of the parser may have several lines.
+    // The parser's message may have several lines.
     let what = what.split('\n').map(str::trim).collect::<Vec<_>>().join(" ");
     ConfigError { line, column, what }
 }
@@ -268,7 +268,7 @@ impl MirrorTable {
     }
 }
 
-/// Where the text of a string begins: behind its quote.
+/// Returns where the text of a string begins, after its opening quote.
 fn inside(text: &str, span: &Range<usize>) -> usize {
     let string = &text[span.start..span.end];
     let is_long = ["\"\"\"", "'''"].iter().any(|quotes| string.starts_with(quotes));
@@ -280,10 +280,10 @@ fn quantity<T: TryFrom<u64>>(value: &Spanned<String>, bounds: Bounds) -> Result<
     read.map_err(|error| (value.span().start, format!("'{}': {error}", value.get_ref())))
 }
 
-/// Reads a quota: packets or bits a second.
+/// Parses a quota in packets or bits per second.
 ///
 /// # Errors
-/// What would have been understood.
+/// A message with the expected formats.
 pub fn parse_quota(text: &str) -> Result<Quota, String> {
     let quota = match text.parse::<Rate>() {
         Ok(Rate::Packets(per_s)) => Quota { per_s, is_bits: false },

@@ -1,6 +1,6 @@
-//! What became of the frames of an end.
+//! Counters of the frames of an end.
 
-/// Why a frame went nowhere.
+/// Why a frame was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
     /// It is shorter than an Ethernet header.
@@ -9,26 +9,26 @@ pub enum Cause {
     Vlan,
     /// Its source is a group address, or 0: no station sends such frames.
     BadSource,
-    /// Its source may not send by this port.
+    /// Its source may not send on this port.
     Security,
-    /// Its destination is one that switches keep to themselves.
+    /// Its destination is an address that switches must not forward.
     LinkLocal,
-    /// A rule drops it.
+    /// A rule dropped it.
     Rule,
-    /// It exceeds a meter.
+    /// It exceeded a meter.
     Metered,
-    /// It exceeds what may be flooded from its port.
+    /// It exceeded the flood limit of its port.
     Storm,
-    /// Its destination is where it came from.
+    /// Its destination is at the port it came from.
     SamePort,
-    /// Source and destination are of one isolation group.
+    /// Source and destination are in one isolation group.
     Isolated,
-    /// There is no end that it could go to.
+    /// No end can take it.
     NoDestination,
 }
 
 impl Cause {
-    /// All of them, in order.
+    /// All causes, in order.
     pub const ALL: [Self; 11] = [
         Self::TooShort,
         Self::Vlan,
@@ -44,41 +44,41 @@ impl Cause {
     ];
 }
 
-/// Counts of one end, since it was added.
+/// Counters of one end, since it was added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Frames that came in.
+    /// Received frames.
     pub frames_in: u64,
     /// Their bytes.
     pub bytes_in: u64,
-    /// Frames that went to one end, or to those that a rule names.
+    /// Frames forwarded to one end, or to the ends that a rule names.
     pub forwarded: u64,
-    /// Frames that went to every end of their VLAN.
+    /// Frames flooded to every end of their VLAN.
     pub flooded: u64,
-    /// Copies that were made of the flooded frames.
+    /// Copies made of the flooded frames.
     pub flood_copies: u64,
-    /// Bytes of the frames that were forwarded and flooded, as they came.
+    /// Bytes of the forwarded and flooded frames, as received.
     pub bytes_switched: u64,
-    /// Frames that went nowhere, by cause.
+    /// Dropped frames, by cause.
     pub dropped: [u64; Cause::ALL.len()],
-    /// Copies of frames that were to leave here.
+    /// Copies of frames to send through this end.
     pub copies_out: u64,
-    /// Copies that mirrors have made for this end.
+    /// Mirror copies for this end.
     pub mirrored: u64,
 }
 
 impl Counters {
-    /// Frames that went nowhere for this cause.
+    /// Returns the number of frames dropped for this cause.
     pub fn of(&self, cause: Cause) -> u64 {
         self.dropped[cause as usize]
     }
 
-    /// Frames that went somewhere.
+    /// Returns the number of frames forwarded or flooded.
     pub fn switched(&self) -> u64 {
         self.forwarded + self.flooded
     }
 
-    /// Whether each frame that came in is counted once (W1).
+    /// Returns whether each received frame is counted once (W1).
     pub fn closes(&self) -> bool {
         let dropped: u64 = self.dropped.iter().sum();
         self.frames_in == self.switched() + dropped

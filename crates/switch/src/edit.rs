@@ -1,34 +1,34 @@
-//! What is changed in a packet on its way: its tag, and the fields that a rule sets.
+//! Edits packets: changes the VLAN tag, and sets fields for a rule.
 
 use burstline_wire::checksum;
 use burstline_wire::headers::{self, LinkType, Network};
 
 use crate::frame::{HEADER, TAG, TAG_TYPE};
 
-/// What becomes of a frame's tag.
+/// The change of a frame's tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TagChange {
-    /// It stays, or there is none.
+    /// Leaves the frame unchanged.
     #[default]
     Keep,
-    /// It is taken out.
+    /// Removes the tag.
     Strip,
-    /// It becomes this one: its number and priority. One that is missing is put in.
+    /// Sets the tag's number and priority, and inserts a tag if there is none.
     Put(u16),
 }
 
-/// Fields that a rule sets. Checksums follow by the difference: one that was wrong stays wrong.
+/// Fields that a rule sets. Checksums are updated incrementally, so a wrong one stays wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetFields {
-    /// The source's link address.
+    /// The source MAC address.
     pub source: Option<[u8; 6]>,
-    /// The destination's link address.
+    /// The destination MAC address.
     pub destination: Option<[u8; 6]>,
-    /// The VLAN: the frame goes on in this one.
+    /// The VLAN in which the frame is forwarded.
     pub vlan: Option<u16>,
-    /// The source's IPv4 address.
+    /// The source IPv4 address.
     pub ip_source: Option<[u8; 4]>,
-    /// The destination's IPv4 address.
+    /// The destination IPv4 address.
     pub ip_destination: Option<[u8; 4]>,
     /// The source port of TCP, UDP or SCTP.
     pub source_port: Option<u16>,
@@ -37,12 +37,12 @@ pub struct SetFields {
 }
 
 impl SetFields {
-    /// Whether bytes of a packet change, its tag aside.
+    /// Returns whether bytes of a packet change, apart from its tag.
     pub fn changes_bytes(&self) -> bool {
         Self { vlan: None, ..*self } != Self::default()
     }
 
-    /// Sets the fields of a frame. What it does not have is not set.
+    /// Sets the fields of a frame. Fields that the frame does not have are skipped.
     pub fn apply(&self, packet: &mut [u8]) {
         if packet.len() < HEADER {
             return;
@@ -63,7 +63,7 @@ impl SetFields {
             let at = headers.network_offset as usize + 12;
             for (at, address) in [(at, self.ip_source), (at + 4, self.ip_destination)] {
                 let Some(new) = address else { continue };
-                // By the invariants of `headers` the fixed header is there.
+                // The invariants of `headers` guarantee a complete fixed header.
                 let old = [packet[at], packet[at + 1], packet[at + 2], packet[at + 3]];
                 packet[at..at + 4].copy_from_slice(&new);
                 checksum::update_network(&headers, packet, &old, &new);
@@ -82,7 +82,7 @@ impl SetFields {
     }
 }
 
-/// Appends a frame with its new tag. It has an Ethernet header.
+/// Appends a frame with its new tag to `out`. The frame must have a full Ethernet header.
 pub(crate) fn append(packet: &[u8], tag: TagChange, out: &mut Vec<u8>) {
     let is_tagged = packet.len() >= HEADER + TAG && packet[12..14] == TAG_TYPE;
     let behind = if is_tagged { &packet[12 + TAG..] } else { &packet[12..] };
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(with(TagChange::Strip, &plain), plain);
     }
 
-    /// UDP over IPv4, with checksums.
+    /// Builds a UDP over IPv4 frame with checksums.
     fn datagram() -> Vec<u8> {
         let mut packet = vec![2; 14 + 20 + 8 + 5];
         packet[12..14].copy_from_slice(&[8, 0]);
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(packet[34..38], [0x13, 0x88, 0, 53]);
         let headers = headers::parse(LinkType::ETHERNET, &packet);
         assert_eq!(checksum::holds(&headers, &packet), Some(true));
-        // What is not there is not set, and nothing panics.
+        // Missing fields are skipped without a panic.
         for length in 0..packet.len() {
             set.apply(&mut datagram()[..length]);
         }

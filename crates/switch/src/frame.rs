@@ -1,4 +1,4 @@
-//! What a switch has to know of a frame: its addresses and its VLAN.
+//! Parses the part of a frame that a switch needs: its addresses and its VLAN.
 
 use crate::Cause;
 use crate::port::VlanMode;
@@ -7,28 +7,28 @@ use crate::port::VlanMode;
 pub(crate) const HEADER: usize = 14;
 /// Bytes of a tag.
 pub(crate) const TAG: usize = 4;
-/// What a tag begins with. Source: IEEE 802.1Q, 9.4. Service tags (802.1ad) are left as they are.
+/// The EtherType of a tag. Source: IEEE 802.1Q, 9.4. Service tags (802.1ad) are not touched.
 pub(crate) const TAG_TYPE: [u8; 2] = [0x81, 0];
 
-/// Priority and the drop mark, of the 16 bits of a tag.
+/// The priority and drop-eligible bits of the 16 bits of a tag.
 pub(crate) const PRIORITY: u16 = 0xf000;
 
-/// A frame that may come in.
+/// An admitted frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// The VLAN that it is in.
+    /// Its VLAN.
     pub(crate) vlan: u16,
     /// Its tag, if it has one: priority, and the number of a VLAN or 0.
     pub(crate) tag: Option<u16>,
-    /// Whether another one is behind it, in whose VLAN it would be without the first.
+    /// Whether a second tag follows, which would determine the VLAN without the first.
     pub(crate) has_inner: bool,
 }
 
 impl Frame {
-    /// Looks at a frame that came in by a port.
+    /// Parses a frame that was received on a port.
     ///
     /// # Errors
-    /// Why it may not come in.
+    /// The cause why the frame is not admitted.
     #[inline]
     pub(crate) fn of(bytes: &[u8], mode: &VlanMode) -> Result<Self, Cause> {
         if bytes.len() < HEADER {
@@ -40,7 +40,7 @@ impl Frame {
             true if bytes.len() < HEADER + TAG => return Err(Cause::TooShort),
             true => Some(u16::from_be_bytes([bytes[14], bytes[15]])),
         };
-        // A tag of VLAN 0 has a priority and says nothing of a VLAN.
+        // A tag of VLAN 0 carries only a priority.
         let tagged = tag.map(|tag| tag & !PRIORITY).filter(|&vlan| vlan != 0);
         let vlan = match (mode, tagged) {
             (VlanMode::Access(own), None) => Some(*own),
@@ -48,7 +48,7 @@ impl Frame {
             (VlanMode::Trunk { native, .. }, None) => *native,
             (VlanMode::Trunk { allowed, .. }, Some(vlan)) => allowed.has(vlan).then_some(vlan),
         };
-        // Behind a tag that says nothing, the next one would count as soon as the first is gone.
+        // If a priority tag is removed, a tag behind it would determine the VLAN.
         let is_hidden = has_inner && tagged.is_none();
         let vlan = vlan.filter(|_| !is_hidden).ok_or(Cause::Vlan)?;
         let (first, source) = (bytes[6], &bytes[6..12]);
@@ -59,13 +59,13 @@ impl Frame {
     }
 }
 
-/// Whether an address is that of a group, or of all.
+/// Returns whether an address is multicast or broadcast.
 #[inline]
 pub(crate) fn is_group(destination: &[u8]) -> bool {
     destination[0] & 1 == 1
 }
 
-/// Whether an address is one that switches keep to themselves: 01:80:c2:00:00:00 to 0f.
+/// Returns whether an address is one that switches must not forward: 01:80:c2:00:00:00 to 0f.
 /// Source: IEEE 802.1Q, table 8-1.
 #[inline]
 pub(crate) fn is_link_local(destination: &[u8]) -> bool {

@@ -1,4 +1,4 @@
-//! One hash for all tables here: fast, and seeded, so no sender can aim at a slot.
+//! The hash of all tables in this crate: fast, and seeded so that no sender can target a slot.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -16,7 +16,7 @@ pub(crate) fn mix(hash: u64, word: u64) -> u64 {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seed(pub(crate) u64);
 
-/// A hash on its way.
+/// A hash that is being computed.
 pub(crate) struct Mixer(u64);
 
 impl BuildHasher for Seed {

@@ -1,45 +1,44 @@
-//! The MAC table: by which end an address is reached, in each VLAN.
+//! The MAC table: maps a VLAN and an address to the end that reaches it.
 //!
 //! ```text
 //!  (vlan, address) --hash--> slot, slot, slot ...      linear probing, at most half full
 //! ```
 //!
-//! A look-up does not find an entry that has not sent for the age. [`sweep`](MacTable::sweep) frees
-//! its slot: it goes over a part of the table in each call. A table that is full learns nothing
-//! (W5).
+//! A look-up ignores entries older than the maximum age. [`sweep`](MacTable::sweep) frees their
+//! slots, a part of the table in each call. A full table learns nothing (W5).
 
 use crate::EndId;
 use crate::hash::mix;
 
-/// One entry, as shown to people.
+/// An entry, as shown to users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MacEntry {
     /// The VLAN.
     pub vlan: u16,
     /// The address.
     pub address: [u8; 6],
-    /// Where it is.
+    /// The end that reaches it.
     pub end: EndId,
-    /// Whether it was configured, and stays.
+    /// Whether it was configured and never ages.
     pub is_static: bool,
-    /// When it last sent, in ns by the caller's clock; 0 for a static one that never did.
+    /// When it last sent, in ns by the caller's clock; 0 for a static entry that never did.
     pub seen_ns: u64,
     /// Frames that it sent.
     pub frames: u64,
 }
 
-/// What the table has done.
+/// Totals of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MacTotals {
-    /// Entries now, static ones among them.
+    /// Current entries, including static ones.
     pub entries: usize,
-    /// The most that there may be.
+    /// Maximum number of entries.
     pub most: usize,
-    /// Addresses that were learned.
+    /// Addresses learned.
     pub learned: u64,
-    /// Entries that aged.
+    /// Entries that aged out.
     pub aged: u64,
-    /// Addresses that came by another end than before.
+    /// Addresses that moved to another end.
     pub moved: u64,
     /// Frames whose source was not learned, because the table was full.
     pub full: u64,
@@ -48,19 +47,19 @@ pub struct MacTotals {
 /// The outcome of learning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Learned {
-    /// It was known here.
+    /// The address was already known at this end.
     Known,
-    /// It is new here.
+    /// The address is new at this end.
     New,
-    /// There is no room.
+    /// The table is full.
     Full,
-    /// It is a static entry of another end, or the end may have no more.
+    /// The address is a static entry of another end, or the end's address limit is reached.
     Refused,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// VLAN and address; 0 in a free slot: VLAN 0 is none.
+    /// VLAN and address; 0 in a free slot, because 0 is not a valid VLAN.
     key: u64,
     seen_ns: u64,
     frames: u64,
@@ -70,19 +69,19 @@ struct Slot {
 
 const FREE: Slot = Slot { key: 0, seen_ns: 0, frames: 0, end: EndId(0), is_static: false };
 
-/// The table.
+/// The MAC table of a switch.
 #[derive(Debug)]
 pub(crate) struct MacTable {
     slots: Vec<Slot>,
     seed: u64,
     age_ns: u64,
     totals: MacTotals,
-    /// Entries that each end has learned.
+    /// Learned entries of each end.
     of_end: Vec<u32>,
     swept: usize,
 }
 
-/// VLAN and address in a word.
+/// Packs VLAN and address into a word.
 #[inline]
 pub(crate) fn key_of(vlan: u16, address: &[u8]) -> u64 {
     let mut bytes = [0; 8];
@@ -98,14 +97,14 @@ impl MacTable {
         Self { slots, seed, age_ns, totals, of_end: vec![0; EndId::MOST], swept: 0 }
     }
 
-    /// Where an address is. Cost: a hash, and a line or two of the table.
+    /// Returns the end of an address. Cost: a hash, and one or two cache lines of the table.
     #[inline]
     pub(crate) fn find(&self, key: u64, now_ns: u64) -> Option<EndId> {
         let slot = &self.slots[self.place(key)?];
         (!self.is_old(slot, now_ns)).then_some(slot.end)
     }
 
-    /// Remembers that an address sends by `end`, which may have `end_most` addresses.
+    /// Learns that an address sends through `end`, which may have `end_most` addresses.
     #[inline]
     pub(crate) fn learn(
         &mut self,
@@ -128,7 +127,7 @@ impl MacTable {
         self.of_end[end.index()] += 1;
         let frames = if is_old { 1 } else { known.frames + 1 };
         self.slots[at] = Slot { end, seen_ns: now_ns, frames, ..known };
-        // One that was gone is new here, and did not move.
+        // An aged entry counts as learned, not as moved.
         self.totals.moved += u64::from(!is_old);
         self.totals.learned += u64::from(is_old);
         self.totals.aged += u64::from(is_old);
@@ -150,7 +149,7 @@ impl MacTable {
         Learned::New
     }
 
-    /// Adds an entry that stays, in place of one that was learned. False: there is no room.
+    /// Adds a static entry, replacing a learned one. Returns false if the table is full.
     pub(crate) fn add_static(&mut self, vlan: u16, address: [u8; 6], end: EndId) -> bool {
         let key = key_of(vlan, &address);
         if let Some(at) = self.place(key) {
@@ -165,7 +164,7 @@ impl MacTable {
         true
     }
 
-    /// Takes out the entries that `is_wanted` does not want. Returns how many.
+    /// Removes the entries for which `is_wanted` returns false. Returns their number.
     pub(crate) fn retain(&mut self, is_wanted: impl Fn(&MacEntry) -> bool) -> usize {
         let all = std::mem::take(&mut self.slots);
         self.slots = vec![FREE; all.len()];
@@ -180,11 +179,11 @@ impl MacTable {
         before - self.totals.entries
     }
 
-    /// Frees the slots of old entries in the next `slots` slots of the table.
+    /// Frees aged entries in the next `slots` slots of the table.
     pub(crate) fn sweep(&mut self, slots: usize, now_ns: u64) {
         for _ in 0..slots.min(self.slots.len()) {
             let at = self.swept % self.slots.len();
-            // Another entry may come into a slot that is freed.
+            // Freeing a slot may move another entry into it.
             while self.is_gone(at, now_ns) {
                 self.take_out(at);
                 self.totals.aged += 1;
@@ -198,7 +197,7 @@ impl MacTable {
         slot.key != 0 && self.is_old(slot, now_ns)
     }
 
-    /// The slots that a whole sweep looks at.
+    /// Returns the number of slots that a whole sweep visits.
     pub(crate) fn slots(&self) -> usize {
         self.slots.len()
     }
@@ -207,7 +206,7 @@ impl MacTable {
         self.totals
     }
 
-    /// What there is at `now_ns`, in order of VLAN and address.
+    /// Returns the entries at `now_ns`, sorted by VLAN and address.
     pub(crate) fn entries(&self, now_ns: u64) -> Vec<MacEntry> {
         let is_there = |slot: &&Slot| slot.key != 0 && !self.is_old(slot, now_ns);
         let mut all: Vec<_> = self.slots.iter().filter(is_there).map(entry_of).collect();
@@ -215,13 +214,13 @@ impl MacTable {
         all
     }
 
-    /// Whether an entry has not sent for the age. A static one never ages.
+    /// Returns whether an entry is older than the maximum age. A static one never is.
     #[inline]
     fn is_old(&self, slot: &Slot, now_ns: u64) -> bool {
         !slot.is_static && now_ns.saturating_sub(slot.seen_ns) >= self.age_ns
     }
 
-    /// Whether an end that may have `end_most` addresses has fewer.
+    /// Returns whether an end that may have `end_most` addresses has fewer.
     #[inline]
     fn may_learn(&self, end: EndId, end_most: Option<u32>) -> bool {
         end_most.is_none_or(|most| self.of_end[end.index()] < most)
@@ -235,7 +234,7 @@ impl MacTable {
     #[inline]
     fn place(&self, key: u64) -> Option<usize> {
         let mut at = self.home(key);
-        // At most half of the slots are taken, so there is a free one.
+        // At most half of the slots are used, so the loop finds a free one.
         while self.slots[at].key != key {
             if self.slots[at].key == 0 {
                 return None;
@@ -254,7 +253,7 @@ impl MacTable {
         self.totals.entries += 1;
     }
 
-    /// Frees a slot, and moves those behind it up that would not be found any more.
+    /// Frees a slot, and moves up later entries that would no longer be found.
     fn take_out(&mut self, at: usize) {
         let mask = self.slots.len() - 1;
         let gone = self.slots[at];
@@ -263,7 +262,7 @@ impl MacTable {
         let (mut free, mut next) = (at, (at + 1) & mask);
         while self.slots[next].key != 0 {
             let home = self.home(self.slots[next].key);
-            // How far it is from home, and how far it would be.
+            // Its distance from home now, and its distance if moved.
             if (next.wrapping_sub(home) & mask) >= (next.wrapping_sub(free) & mask) {
                 self.slots[free] = self.slots[next];
                 free = next;

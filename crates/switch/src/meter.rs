@@ -1,52 +1,52 @@
-//! Limits on packets or bits a second: a bucket of tokens, filled as time goes by.
+//! Rate limits in packets or bits per second, as token buckets.
 
-/// What a meter allows.
+/// The rate that a meter allows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quota {
-    /// Tokens a second, above 0.
+    /// Tokens per second, above 0.
     pub per_s: f64,
-    /// Whether a token is a bit, and not a packet.
+    /// Whether a token is a bit rather than a packet.
     pub is_bits: bool,
 }
 
 impl Eq for Quota {}
 
-/// A quota, and what is left of it. It allows the quota of a tenth of a second at once, and at
+/// A quota, and the tokens left. The largest burst is the quota of a tenth of a second, and at
 /// least one packet.
 #[derive(Clone, Debug)]
 pub struct Meter {
     quota: Quota,
-    /// The most tokens that it holds.
+    /// The capacity of the bucket in tokens.
     most: f64,
     tokens: f64,
     filled_ns: u64,
-    /// Packets that it allowed, and that it did not.
+    /// Packets within the quota, and beyond it.
     passed: u64,
     exceeded: u64,
 }
 
-/// The longest frame, in bits: a bucket of bits holds one at least.
+/// The longest frame, in bits. A bucket of bits holds at least one.
 const LONGEST_BITS: f64 = 65_554.0 * 8.0;
 
 impl Meter {
-    /// A full one.
+    /// Creates a meter with a full bucket.
     pub fn new(quota: Quota, now_ns: u64) -> Self {
         let least = if quota.is_bits { LONGEST_BITS } else { 1.0 };
         let most = (quota.per_s / 10.0).max(least);
         Self { quota, most, tokens: most, filled_ns: now_ns, passed: 0, exceeded: 0 }
     }
 
-    /// What it allows.
+    /// Returns its quota.
     pub fn quota(&self) -> Quota {
         self.quota
     }
 
-    /// Packets that passed, and that exceeded it.
+    /// Returns the packets that passed, and the packets that exceeded the quota.
     pub fn counts(&self) -> (u64, u64) {
         (self.passed, self.exceeded)
     }
 
-    /// Whether a packet of `bytes` bytes may pass at `now_ns`.
+    /// Returns whether a packet of `bytes` bytes may pass at `now_ns`, and counts it.
     #[inline]
     pub fn allows(&mut self, bytes: usize, now_ns: u64) -> bool {
         let elapsed_ns = now_ns.saturating_sub(self.filled_ns);

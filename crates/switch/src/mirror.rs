@@ -1,21 +1,21 @@
-//! Mirrors: who gets a copy of what crosses.
+//! Mirrors: ends that get copies of selected traffic.
 
 use crate::EndId;
 use crate::port::VlanSet;
 
-/// What a mirror takes.
+/// The traffic that a mirror takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Ports by name; frames that come in there, as they come.
+    /// Names of ports whose received frames are mirrored, as received.
     pub incoming: Vec<String>,
-    /// Ports by name; copies that leave there, as they leave.
+    /// Names of ports whose outgoing copies are mirrored, as sent.
     pub outgoing: Vec<String>,
-    /// VLANs; frames of them that were let in, as they came.
+    /// VLANs whose admitted frames are mirrored, as received.
     pub vlans: Option<VlanSet>,
 }
 
 impl Selection {
-    /// The same, and both directions of these ports.
+    /// Adds both directions of these ports.
     #[must_use]
     pub fn with_both(mut self, ports: Vec<String>) -> Self {
         self.incoming.extend_from_slice(&ports);
@@ -24,21 +24,21 @@ impl Selection {
     }
 }
 
-/// A mirror: what it takes and where that goes.
+/// A mirror: the traffic it takes and its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirror {
-    /// An end by name: a port, or a target that is not a port.
+    /// The name of the target: a port, or an end that is not a port.
     pub to: String,
-    /// What it takes.
+    /// The traffic it takes.
     pub takes: Selection,
 }
 
-/// Mirrors with their ends' numbers in the place of names.
+/// Mirrors with names resolved to ends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mirrors {
-    /// By end: who gets what comes in there.
+    /// By end: the targets of frames received there.
     incoming: Vec<Vec<EndId>>,
-    /// By end: who gets what leaves there.
+    /// By end: the targets of copies sent there.
     outgoing: Vec<Vec<EndId>>,
     vlans: Vec<(VlanSet, EndId)>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Mirrors {
 const NOBODY: &[EndId] = &[];
 
 impl Mirrors {
-    /// Names that no end has are left out until one has them.
+    /// Resolves the names of ends. Unknown names are ignored until an end has that name.
     pub(crate) fn resolve(mirrors: &[Mirror], find: impl Fn(&str) -> Option<EndId>) -> Self {
         let mut this = Self::default();
         for mirror in mirrors {

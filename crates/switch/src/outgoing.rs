@@ -1,4 +1,4 @@
-//! The burst that an end gets: of the packets where they lie, or of copies where some change.
+//! Builds the burst that an end gets: packets in place, or copies if some of them change.
 
 use burstline_log::{Burst, SCRATCH_PACKETS, Scratch};
 
@@ -7,10 +7,10 @@ use crate::edit::append;
 use crate::plan::Copied;
 use crate::table::RuleTable;
 
-/// Where changed packets begin: at multiples of it.
+/// Alignment of changed packets, in bytes.
 const ALIGNMENT: usize = 16;
 
-/// Room for the bursts of one end after the other.
+/// Reusable buffers for the bursts of one end after another.
 #[derive(Debug, Default)]
 pub struct Outgoing {
     scratch: Scratch,
@@ -19,16 +19,16 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Bytes that were copied because packets changed.
+    /// Returns the number of bytes copied because packets changed.
     pub fn bytes_copied(&self) -> u64 {
         self.bytes_copied
     }
 
-    /// Hands `send` the packets of `burst` that `copies` names, changed as they say; in several
-    /// bursts where there are more than [`SCRATCH_PACKETS`]. Returns its first error.
+    /// Passes the packets of `burst` that `copies` lists to `send`, changed as `copies` says. Uses
+    /// several bursts for more than [`SCRATCH_PACKETS`] packets. Returns the first error of `send`.
     ///
-    /// Cost: nothing where they follow each other and none changes; a desc a packet where none
-    /// changes; else a copy of each packet.
+    /// Cost: nothing if the packets are consecutive and unchanged, a desc per packet if they are
+    /// unchanged, else a copy of each packet.
     pub fn send<E>(
         &mut self,
         burst: &Burst<'_>,
@@ -48,7 +48,7 @@ impl Outgoing {
                 }
                 Shape::Some | Shape::Changed => send(&self.change(burst, copies, rules)),
             };
-            // The others have to be accounted for, too.
+            // Send the other packets too, so that the sink accounts for them.
             outcome = outcome.and(sent);
         }
         outcome
@@ -86,11 +86,11 @@ fn select<'a>(scratch: &'a mut Scratch, burst: &Burst<'a>, copies: &[Copied]) ->
 }
 
 enum Shape {
-    /// Packets that follow each other, unchanged.
+    /// Consecutive packets, unchanged.
     Run,
-    /// Some, unchanged, each once.
+    /// A selection of packets, unchanged, each once.
     Some,
-    /// Some change, or go twice.
+    /// Some packets change, or are sent twice.
     Changed,
 }
 

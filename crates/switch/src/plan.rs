@@ -1,35 +1,35 @@
-//! Where the packets of a burst go: a list of copies for each end.
+//! The plan of a burst: for each end, the list of copies that it gets.
 
 use crate::{EndId, TagChange};
 
 /// A packet of a burst that goes to an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copied {
-    /// Its number in the burst.
+    /// The packet's index in the burst.
     pub packet: u16,
-    /// The fields that are set, as an index of the rule table's list, plus 1; 0 for none.
+    /// The fields to set: the index in the rule table's list plus 1, or 0 for none.
     pub sets: u16,
-    /// What becomes of its tag.
+    /// The change of its VLAN tag.
     pub tag: TagChange,
 }
 
 impl Copied {
-    /// The packet as it came.
+    /// Returns a copy of the packet as received.
     pub(crate) fn unchanged(packet: u16) -> Self {
         Self { packet, sets: 0, tag: TagChange::Keep }
     }
 }
 
-/// Where the packets of one burst go.
+/// The copies of one burst's packets, by end.
 #[derive(Debug, Default)]
 pub struct Plan {
     lists: Vec<Vec<Copied>>,
-    /// Ends that have copies, in the order in which they got the first.
+    /// Ends that have copies, in the order of their first copy.
     touched: Vec<EndId>,
 }
 
 impl Plan {
-    /// Forgets the last burst.
+    /// Removes the copies of the last burst.
     pub(crate) fn clear(&mut self) {
         for end in self.touched.drain(..) {
             self.lists[end.index()].clear();
@@ -48,24 +48,24 @@ impl Plan {
         list.push(copy);
     }
 
-    /// The ends that get something, and what, each in the order of the burst.
+    /// Returns the ends that get copies, and the copies of each in the order of the burst.
     pub fn outputs(&self) -> impl Iterator<Item = (EndId, &[Copied])> + '_ {
         self.touched.iter().map(|&end| (end, &self.lists[end.index()][..]))
     }
 
-    /// What one end gets.
+    /// Returns the copies of one end.
     pub fn of(&self, end: EndId) -> &[Copied] {
         self.lists.get(end.index()).map_or(&[], |list| list)
     }
 }
 
-/// What a rule has made of a frame.
+/// The result of applying a rule to a frame.
 pub(crate) enum Applied {
-    /// It went where the rule says, and that was all.
+    /// The rule has handled the frame completely.
     Done,
-    /// It goes on as frames without rules do.
+    /// The frame is forwarded further, as frames without rules are.
     GoesOn {
-        /// Whether it went somewhere already.
+        /// Whether the rule already gave it to an end.
         is_given: bool,
     },
 }

@@ -1,58 +1,58 @@
-//! Ends of the switch, and how a port is configured.
+//! Ends of the switch, and the configuration of a port.
 
 use crate::Quota;
 
-/// A port, or a target of mirrors: its number, which a later one may get when it is gone.
+/// The number of a port or a mirror target. It may be reused after the end is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndId(pub u16);
 
 impl EndId {
-    /// The most ends that a switch has.
+    /// Maximum number of ends of a switch.
     pub const MOST: usize = 1024;
 
-    /// As the index of lists.
+    /// Returns the number as a list index.
     #[inline]
     pub fn index(self) -> usize {
         self.0.into()
     }
 }
 
-/// How a port is used.
+/// The configuration of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortConfig {
-    /// Which VLANs it carries.
+    /// The VLANs that the port carries.
     pub vlan: VlanMode,
-    /// Ports of one group do not reach each other.
+    /// Its isolation group. Ports of one group do not reach each other.
     pub isolate: Option<String>,
-    /// The most addresses that may send here: frames of others are not let in.
+    /// Maximum number of addresses that may send here; frames from others are dropped.
     pub addresses_max: Option<u32>,
-    /// The most frames a second that are flooded from here.
+    /// Rate limit of frames flooded from this port.
     pub storm: Option<Quota>,
 }
 
 impl Default for PortConfig {
-    /// In VLAN 1, without tags, and with no limits.
+    /// Returns a port in VLAN 1, without tags and limits.
     fn default() -> Self {
         Self { vlan: VlanMode::Access(1), isolate: None, addresses_max: None, storm: None }
     }
 }
 
-/// Which VLANs a port carries, and how.
+/// The VLANs that a port carries, and whether frames are tagged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VlanMode {
-    /// One, without tags. Tagged frames are not let in, but for those of priority only.
+    /// One VLAN, untagged. Tagged frames are dropped, except priority-tagged ones.
     Access(u16),
-    /// Several, with tags.
+    /// Several VLANs, tagged.
     Trunk {
-        /// Which.
+        /// The VLANs.
         allowed: VlanSet,
-        /// The one whose frames have no tags; without it, frames without tags are not let in.
+        /// The VLAN of untagged frames. If `None`, untagged frames are dropped.
         native: Option<u16>,
     },
 }
 
 impl VlanMode {
-    /// Whether it carries a VLAN.
+    /// Returns whether the port carries a VLAN.
     #[inline]
     pub fn carries(&self, vlan: u16) -> bool {
         match self {
@@ -61,7 +61,7 @@ impl VlanMode {
         }
     }
 
-    /// Whether frames of a VLAN leave with a tag.
+    /// Returns whether frames of a VLAN leave with a tag.
     #[inline]
     pub fn tags(&self, vlan: u16) -> bool {
         match self {
@@ -71,37 +71,37 @@ impl VlanMode {
     }
 }
 
-/// VLANs, in `[1, 4094]`.
+/// A set of VLANs in `[1, 4094]`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VlanSet(Box<[u64; 64]>);
 
 impl VlanSet {
-    /// The numbers that a VLAN can have. Source: IEEE 802.1Q, table 9-2.
+    /// The valid VLAN numbers. Source: IEEE 802.1Q, table 9-2.
     pub const RANGE: std::ops::RangeInclusive<u16> = 1..=4094;
 
-    /// None.
+    /// Returns the empty set.
     pub fn none() -> Self {
         Self(Box::new([0; 64]))
     }
 
-    /// All.
+    /// Returns the set of all VLANs.
     pub fn all() -> Self {
         Self::RANGE.collect()
     }
 
-    /// Whether a VLAN is one of them.
+    /// Returns whether a VLAN is in the set.
     #[inline]
     pub fn has(&self, vlan: u16) -> bool {
         vlan < 4096 && self.0[usize::from(vlan / 64)] >> (vlan % 64) & 1 == 1
     }
 
-    /// All of them, in order.
+    /// Returns the VLANs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         Self::RANGE.filter(|&vlan| self.has(vlan))
     }
 
-    /// Reads `all`, or numbers and ranges with commas between them: `10,20,100-199`. `None`: it is
-    /// not like that.
+    /// Parses `all`, or numbers and ranges separated by commas: `10,20,100-199`. Returns `None` for
+    /// any other text.
     pub fn parse(text: &str) -> Option<Self> {
         if text == "all" {
             return Some(Self::all());
@@ -137,7 +137,7 @@ impl std::fmt::Debug for VlanSet {
     }
 }
 
-/// The number of a VLAN.
+/// Parses the number of a VLAN.
 pub(crate) fn parse_vlan(text: &str) -> Option<u16> {
     let is_number = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
     let number = is_number.then(|| text.parse().ok()).flatten()?;

@@ -1,4 +1,4 @@
-//! The switch: its ends, its tables, and what becomes of a burst.
+//! The switch: its ends and tables, and the forwarding of bursts.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ use crate::port::{EndId, PortConfig};
 use crate::rules::RuleSet;
 use crate::table::RuleTable;
 
-/// Addresses that move in a second and are still taken for guests that move: more look like a loop.
+/// The most address moves per second that are attributed to migrating guests; more suggest a loop.
 const MOVES_OF_A_LOOP: u64 = 1000;
 
-/// Between two looks at ageing entries and moves, in ns.
+/// Interval between two checks for aged entries and moves, in ns.
 const TICK_NS: u64 = 100_000_000;
-/// Ticks of a second: a sweep of the table takes as long.
+/// Ticks in a second, the time that a sweep of the table takes.
 const TICKS: u64 = 1_000_000_000 / TICK_NS;
 
-/// How big a switch is.
+/// The size of a switch, and the age of its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchConfig {
-    /// The most addresses that it knows at a time.
+    /// Maximum number of known addresses.
     pub addresses_max: usize,
-    /// For how long it knows one that does not send, in ns.
+    /// How long an address is kept without a frame from it, in ns.
     pub age_ns: u64,
-    /// A secret number, so no sender can aim at slots of tables.
+    /// A secret hash seed, so that no sender can target slots of the tables.
     pub seed: u64,
 }
 
@@ -40,10 +40,10 @@ impl Default for SwitchConfig {
     }
 }
 
-/// Why an end could not be added, or an entry.
+/// Why an end or an entry could not be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SwitchError {
-    /// An end has this name.
+    /// The name is already taken.
     #[error("{name} is an end of this switch already")]
     Taken {
         /// The name.
@@ -60,22 +60,22 @@ pub enum SwitchError {
     NoSuchEnd {
         /// The name.
         name: String,
-        /// The names there are.
+        /// The existing names.
         present: String,
     },
-    /// The table has static entries only, as many as it can have.
+    /// The table is full of static entries.
     #[error("no room for a static address: the table has {most}")]
     TooManyAddresses {
-        /// The most that it can have.
+        /// The capacity of the table.
         most: usize,
     },
 }
 
-/// What an end is.
+/// An end of the switch.
 #[derive(Debug)]
 struct End {
     name: String,
-    /// `None`: it only gets copies of mirrors.
+    /// `None` for a mirror target.
     port: Option<PortState>,
 }
 
@@ -93,7 +93,7 @@ pub struct Switch {
     counters: Vec<Counters>,
     macs: MacTable,
     rules: RuleTable,
-    /// Ends that frames are flooded to: all ports.
+    /// The ends to which frames are flooded: all ports.
     ports: Vec<EndId>,
     ticked_ns: u64,
     moved_before: u64,
@@ -101,20 +101,20 @@ pub struct Switch {
     loops: u64,
 }
 
-/// A frame on its way.
+/// A frame that is being forwarded.
 struct Moving<'a> {
     from: EndId,
     packet: u16,
     bytes: &'a [u8],
     frame: Frame,
-    /// The VLAN that it goes on in.
+    /// The VLAN in which it is forwarded.
     vlan: u16,
     sets: u16,
     now_ns: u64,
 }
 
 impl Switch {
-    /// One without ends and rules.
+    /// Creates a switch without ends and rules.
     pub fn new(config: SwitchConfig, now_ns: u64) -> Self {
         let rules = RuleTable::of(Arc::default(), |_| None, config.seed, now_ns);
         Self {
@@ -131,7 +131,7 @@ impl Switch {
         }
     }
 
-    /// Adds a port, or with `None` a target of mirrors. Rules that name it apply from now on.
+    /// Adds a port, or with `None` a mirror target. Rules that name it take effect.
     ///
     /// # Errors
     /// [`SwitchError::Taken`], [`SwitchError::TooManyEnds`].
@@ -173,13 +173,13 @@ impl Switch {
         Some(std::mem::take(&mut self.counters[end.index()]))
     }
 
-    /// The end of a name.
+    /// Returns the end with this name.
     pub fn find(&self, name: &str) -> Option<EndId> {
         let is_it = |end: &Option<End>| end.as_ref().is_some_and(|end| end.name == name);
         self.ends.iter().position(is_it).map(|index| EndId(index as u16))
     }
 
-    /// As [`find`](Self::find).
+    /// Like [`find`](Self::find), but with an error that lists the existing names.
     ///
     /// # Errors
     /// [`SwitchError::NoSuchEnd`].
@@ -190,7 +190,7 @@ impl Switch {
         })
     }
 
-    /// All ends: number, name, and of ports their configuration.
+    /// Returns all ends: number, name, and the configuration if it is a port.
     pub fn ends(&self) -> impl Iterator<Item = (EndId, &str, Option<&PortConfig>)> {
         let ends = self.ends.iter().enumerate();
         ends.filter_map(|(index, end)| {
@@ -200,38 +200,38 @@ impl Switch {
         })
     }
 
-    /// The name of an end.
+    /// Returns the name of an end.
     pub fn name(&self, end: EndId) -> &str {
         let end = self.ends.get(end.index()).and_then(Option::as_ref);
         end.map_or("", |end| &end.name)
     }
 
-    /// What became of the frames of an end.
+    /// Returns the counters of an end.
     pub fn counters(&self, end: EndId) -> Counters {
         self.counters.get(end.index()).copied().unwrap_or_default()
     }
 
-    /// Counts frames that leave by an end and came in by none: answers to senders.
+    /// Counts answers to senders, which leave through an end but were received on none.
     pub fn count_answers(&mut self, end: EndId, answers: u64) {
         if let Some(counters) = self.counters.get_mut(end.index()) {
             counters.copies_out += answers;
         }
     }
 
-    /// Replaces rules, meters and mirrors, all of them. Where rules and meters are as before, they
-    /// go on counting. Cost: some hundred ns a rule.
+    /// Replaces all rules, meters and mirrors. If the rules and meters did not change, they keep
+    /// their counts. Cost: some hundred ns per rule.
     pub fn set_rules(&mut self, set: Arc<RuleSet>, now_ns: u64) {
         let mut table = RuleTable::of(set, |name| self.find(name), self.config.seed, now_ns);
         table.go_on(&self.rules);
         self.rules = table;
     }
 
-    /// The rules, as they are applied.
+    /// Returns the rule table.
     pub fn rules(&self) -> &RuleTable {
         &self.rules
     }
 
-    /// Adds an address that stays at an end.
+    /// Adds a static address of an end.
     ///
     /// # Errors
     /// [`SwitchError::TooManyAddresses`].
@@ -246,27 +246,27 @@ impl Switch {
         is_added.then_some(()).ok_or(SwitchError::TooManyAddresses { most })
     }
 
-    /// The addresses that it knows.
+    /// Returns the known addresses.
     pub fn addresses(&self, now_ns: u64) -> Vec<MacEntry> {
         self.macs.entries(now_ns)
     }
 
-    /// What the table of addresses has done.
+    /// Returns the totals of the MAC table.
     pub fn address_totals(&self) -> MacTotals {
         self.macs.totals()
     }
 
-    /// Forgets the addresses that were learned. Returns how many.
+    /// Forgets all learned addresses. Returns their number.
     pub fn forget_addresses(&mut self) -> usize {
         self.macs.retain(|entry| entry.is_static)
     }
 
-    /// Seconds in which this many addresses moved that it looks like a loop.
+    /// Returns the number of seconds in which enough addresses moved to suggest a loop.
     pub fn loops(&self) -> u64 {
         self.loops
     }
 
-    /// Lets entries age. To be called now and then: it does something every 100 ms.
+    /// Ages out entries. Call it regularly; it acts every 100 ms.
     pub fn tick(&mut self, now_ns: u64) {
         if now_ns.saturating_sub(self.ticked_ns) < TICK_NS {
             return;
@@ -281,11 +281,11 @@ impl Switch {
         }
     }
 
-    /// Plans where the packets of a burst go that came in by `from`, a port. The burst has up to
-    /// 65,536 packets.
+    /// Plans where the packets of a burst received on port `from` go. The burst has up to 65,536
+    /// packets.
     ///
-    /// Cost: a parse of the link header and two look-ups a packet; with rules a parse of all
-    /// headers, too.
+    /// Cost: a parse of the link header and two look-ups per packet; with rules also a parse of all
+    /// headers.
     pub fn forward(&mut self, from: EndId, burst: &Burst<'_>, now_ns: u64, plan: &mut Plan) {
         plan.clear();
         for (index, packet) in burst.packets().enumerate() {
@@ -310,7 +310,7 @@ impl Switch {
         }
     }
 
-    /// Gives a frame to the ends that it is for, and counts it as forwarded or flooded.
+    /// Gives a frame to its ends, and counts it as forwarded or flooded.
     fn pass(&mut self, moving: &mut Moving<'_>, plan: &mut Plan) -> Result<(), Cause> {
         let destination = &moving.bytes[..6];
         if is_link_local(destination) {
@@ -330,7 +330,7 @@ impl Switch {
             }
         }
         match self.go_on(moving, plan) {
-            // It went where a rule says, and is counted for that.
+            // A rule already forwarded the frame, so count it as forwarded.
             Err(_) if is_forwarded => {
                 self.counters[moving.from.index()].forwarded += 1;
                 Ok(())
@@ -339,7 +339,7 @@ impl Switch {
         }
     }
 
-    /// Gives a frame to the ends that its address says.
+    /// Gives a frame to the end of its destination address, or floods it.
     fn go_on(&mut self, moving: &Moving<'_>, plan: &mut Plan) -> Result<(), Cause> {
         let destination = &moving.bytes[..6];
         self.learn(moving)?;
@@ -356,7 +356,7 @@ impl Switch {
         }
     }
 
-    /// Applies a rule: its outputs first, then the frame goes on where it says so.
+    /// Applies a rule: gives the frame to the rule's outputs, then continues if the rule says so.
     fn apply(
         &mut self,
         rule: usize,
@@ -398,7 +398,7 @@ impl Switch {
         match self.macs.learn(key, moving.from, moving.now_ns, most) {
             Learned::Refused => Err(Cause::Security),
             Learned::Known | Learned::New => Ok(()),
-            // Where addresses are limited, one that is not remembered would exceed the limit.
+            // If the port's addresses are limited, an unknown address would exceed the limit.
             Learned::Full if most.is_some() => Err(Cause::Security),
             Learned::Full => Ok(()),
         }
@@ -429,7 +429,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Gives a frame to a port, if that may have it (W4).
+    /// Gives a frame to a port, if W4 allows it.
     #[inline]
     fn give(&mut self, moving: &Moving<'_>, to: EndId, plan: &mut Plan) -> Result<(), Cause> {
         if to == moving.from {
@@ -466,7 +466,7 @@ impl Switch {
         self.ends.get_mut(end.index())?.as_mut()?.port.as_mut()
     }
 
-    /// Makes the rules anew: names stand for other ends, or for none.
+    /// Rebuilds the rule table after the ends have changed.
     fn renew(&mut self, now_ns: u64) {
         self.set_rules(Arc::clone(self.rules.set()), now_ns);
     }
@@ -479,7 +479,7 @@ fn mirror(counters: &mut [Counters], plan: &mut Plan, to: EndId, copy: Copied) {
     counters[to.index()].mirrored += 1;
 }
 
-/// What becomes of the tag of a frame that leaves with a tag, or without.
+/// Returns how the tag changes when a frame leaves tagged or untagged.
 #[inline]
 fn tag_for(moving: &Moving<'_>, is_tagged: bool) -> TagChange {
     let Some(tag) = moving.frame.tag else {

@@ -1,4 +1,4 @@
-//! The switch against a model of it that is as simple as can be: lists, and no tables.
+//! Tests the switch against a model that is as simple as possible: lists, and no tables.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -19,7 +19,7 @@ struct Fields {
     source: u8,
     destination: u8,
     tag: Option<u16>,
-    /// One more behind it; only where there is one.
+    /// A second tag; only with `tag`.
     inner: Option<u16>,
     /// Destination port, and last byte of the destination's IP address.
     udp: Option<(u16, u8)>,
@@ -28,7 +28,7 @@ struct Fields {
 impl Fields {
     fn address(number: u8) -> [u8; 6] {
         match number {
-            // A group, and what no switch passes on.
+            // Broadcast, and an address that no switch forwards.
             0 => [0xff; 6],
             1 => [1, 0x80, 0xc2, 0, 0, 0],
             _ => [2, 0, 0, 0, 0, number],
@@ -144,7 +144,7 @@ impl Model {
         }
         let (mut out_vlan, mut is_given) = (vlan, false);
         let best = self.flows.iter().filter(|flow| flow.holds(from, vlan, fields));
-        // The last of the highest, from behind: the first.
+        // `max_by_key` returns the last maximum, which is the first rule of the reversed list.
         if let Some(flow) = best.rev().max_by_key(|flow| flow.priority) {
             let to = flow.to;
             match flow.action {
@@ -159,7 +159,7 @@ impl Model {
         if is_given { Ok(()) } else { outcome }
     }
 
-    /// As frames do without rules.
+    /// Forwards a frame as without rules.
     fn go_on(
         &mut self,
         from: usize,
@@ -256,7 +256,7 @@ fn fields() -> impl Strategy<Value = Fields> {
     let all = (1..7_u8, 0..7_u8, tag, inner, udp);
     all.prop_map(|(source, destination, tag, inner, udp)| {
         let inner = inner.filter(|_| tag.is_some());
-        // Rules do not look behind a second tag.
+        // Rules do not parse past a second tag.
         let udp = udp.filter(|_| inner.is_none());
         Fields { source, destination, tag, inner, udp }
     })
@@ -275,7 +275,7 @@ fn flow() -> impl Strategy<Value = Flow> {
     })
 }
 
-/// The port that a burst came in by, its frames, and the time since the burst before.
+/// The receiving port of a burst, its frames, and the time since the last burst.
 type Step = (usize, Vec<Fields>, u64);
 
 fn with_burst<T>(packets: &[Vec<u8>], job: impl FnOnce(&Burst<'_>) -> T) -> T {
@@ -289,7 +289,7 @@ fn with_burst<T>(packets: &[Vec<u8>], job: impl FnOnce(&Burst<'_>) -> T) -> T {
     job(&scratch.burst(&bytes, 0))
 }
 
-/// What each end was sent.
+/// Returns the frames sent to each end.
 fn forward(
     switch: &mut Switch,
     from: EndId,
@@ -395,8 +395,7 @@ fn mirrors_get_what_comes_in_and_what_leaves_as_it_is_there() {
     assert_eq!(switch.counters(sensor).mirrored, 3);
 }
 
-/// A station of VLAN 5 sends a tag of VLAN 0 and one of VLAN 10 behind it; a trunk carries VLAN 5
-/// without tags.
+/// A station in VLAN 5, a trunk's native VLAN, sends a VLAN 0 tag followed by a VLAN 10 tag.
 #[test]
 fn a_second_tag_brings_no_frame_into_another_vlan() {
     let access = PortConfig { vlan: VlanMode::Access(5), ..PortConfig::default() };

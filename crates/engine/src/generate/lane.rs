@@ -1,4 +1,4 @@
-//! The sinks of a sender, and what each has been given.
+//! The sinks of a sender, and the count of packets given to each.
 
 use burstline_log::{Burst, Scratch};
 use burstline_port::{Losses, PortTable, Routes, Sink};
@@ -6,7 +6,7 @@ use burstline_port::{Losses, PortTable, Routes, Sink};
 use crate::EngineError;
 use crate::runtime::{Span, Tally, tally};
 
-/// A sink, and the book of what it was given.
+/// A sink, and the count of what it was given.
 pub(super) struct SinkBook {
     pub(super) sink: Box<dyn Sink>,
     /// Packets given to it.
@@ -14,13 +14,13 @@ pub(super) struct SinkBook {
     is_flushed: bool,
 }
 
-/// All of them.
+/// All sinks of a sender.
 pub(super) struct SinkBooks {
     pub(super) all: Vec<SinkBook>,
-    /// A lane's part of a burst, while it is sent.
+    /// The part of a burst that goes to one sink, while it is sent.
     part: Scratch,
     routes: Routes,
-    /// The lane of each port number, once it was asked for.
+    /// The sink of each port number, cached after its first use.
     known: Box<[Option<usize>; PortTable::MAX_ENTRIES]>,
 }
 
@@ -32,8 +32,8 @@ impl SinkBooks {
         Self { all, part: Scratch::new(), routes: routes.clone(), known }
     }
 
-    /// Gives each sink its part of a burst, in order, also sinks after one that fails. So every
-    /// lent packet is in a sink's account. Returns how many packets were taken.
+    /// Gives each sink its part of a burst, in order, and continues after a sink that fails. So
+    /// every lent packet is in a sink's account. Returns how many packets were taken.
     pub(super) fn send(&mut self, burst: &Burst<'_>, span: &mut Span) -> Result<u64, EngineError> {
         if let [lane] = &mut self.all[..] {
             return lane.send(burst, span);
@@ -59,7 +59,7 @@ impl SinkBooks {
         failed.map_or(Ok(taken), Err)
     }
 
-    /// Has every sink send what it holds back.
+    /// Flushes every sink.
     pub(super) fn flush(&mut self) -> Result<(), EngineError> {
         for lane in &mut self.all {
             if !std::mem::replace(&mut lane.is_flushed, true) {
@@ -69,24 +69,24 @@ impl SinkBooks {
         Ok(())
     }
 
-    /// Ends all sinks, also behind one that fails.
+    /// Finishes all sinks, even if one fails.
     pub(super) fn finish(&mut self) -> Result<(), EngineError> {
         let ends = self.all.iter_mut().map(|lane| lane.sink.finish());
         let mut errors = ends.collect::<Vec<_>>().into_iter().filter_map(Result::err);
         errors.next().map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// What all sinks took and have not lost.
+    /// Returns the packets that all sinks took and have not lost.
     pub(super) fn taken(&self) -> Tally {
         sum(self.all.iter().map(SinkBook::taken))
     }
 
-    /// What all sinks were given.
+    /// Returns the packets given to all sinks.
     pub(super) fn made(&self) -> Tally {
         sum(self.all.iter().map(|lane| lane.made))
     }
 
-    /// What they have lost.
+    /// Returns the losses of all sinks.
     pub(super) fn lost(&self) -> Losses {
         let mut lost = Losses::default();
         self.all.iter().for_each(|lane| lost.merge(&lane.sink.account().lost));
@@ -102,7 +102,7 @@ impl SinkBook {
         Ok(self.sink.transmit(burst)?)
     }
 
-    /// What the sink took and has not lost.
+    /// Returns the packets that the sink took and has not lost.
     pub(super) fn taken(&self) -> Tally {
         self.made.without(&self.sink.lost().total())
     }

@@ -1,4 +1,4 @@
-//! What a sender tells at its end, and the report that comes of it.
+//! The results of a sender at its end, and the report made from them.
 
 use burstline_port::{Losses, PortAccount};
 use hdrhistogram::Histogram;
@@ -9,16 +9,17 @@ use crate::report::Ending;
 use crate::runtime::{Done, Span, Tally};
 use crate::{EngineError, Inlet, Latency, PortReport, Report};
 
-/// A rate that was reached to this part was kept: what is left is the first and the last packet.
+/// The fraction of a requested rate that counts as reaching it; the first and last packet may
+/// account for the rest.
 const KEPT: f64 = 0.99;
 
-/// What the thread tells; what its sinks were given is theirs.
+/// The results of the thread; its sinks count the packets they were given.
 pub(super) struct Sent {
     pub(super) span: Span,
     /// When the first packet was due, and when the last one had been sent: monotonic clock.
     pub(super) first_ns: Option<u64>,
     pub(super) last_ns: u64,
-    /// Time that making packets took, and sending them.
+    /// Time spent making packets, and sending them.
     pub(super) making_ns: u64,
     pub(super) sending_ns: u64,
     pub(super) lateness: Histogram<u64>,
@@ -39,7 +40,7 @@ impl Default for Sent {
     }
 }
 
-/// The report of what was sent.
+/// Creates the report of what was sent.
 pub(super) fn conclude(
     done: Done<Sent>,
     stage: &'static str,
@@ -50,7 +51,7 @@ pub(super) fn conclude(
     ending.add(&done);
     let (cost, mut sent) = (done.cost, done.outcome);
     let mut account = source.port.account();
-    // What was due and not made never was a packet.
+    // Packets that were due and not made are not in the ledger.
     account.offered -= std::mem::take(&mut account.in_flight);
     let given: Vec<PortAccount> = lanes.all.iter().map(|lane| lane.sink.account()).collect();
     let (copied, source_copied) =
@@ -63,7 +64,7 @@ pub(super) fn conclude(
     let mut report = Report::new(rows, &ending);
     let (ours, theirs) =
         (lanes.made().packets, given.iter().map(|given| given.offered).sum::<u64>());
-    // Of one sink the row is by the source's count, of several each by its sink's.
+    // With one sink the row uses the source's count, with several each sink's own.
     let counted = if lanes.all.len() == 1 { ours } else { offered - source_lost };
     if counted != theirs {
         report.total.unaccounted += counted as i64 - theirs as i64;
@@ -98,7 +99,7 @@ pub(super) fn conclude(
 }
 
 impl Sent {
-    /// Each packet but the first is the end of an interval.
+    /// Returns the achieved rate. Each packet but the first ends an interval.
     fn reached_pps(&self, made: u64) -> f64 {
         let span_ns = self.first_ns.map_or(0, |first_ns| self.last_ns.saturating_sub(first_ns));
         match span_ns {
@@ -107,7 +108,7 @@ impl Sent {
         }
     }
 
-    /// Whichever took longer; a sink that refused packets in any case.
+    /// Returns the limit that took longer, or the sink if it refused packets.
     fn limit(&self, lost: &Losses) -> Limit {
         match lost.missing() > 0 || self.sending_ns > self.making_ns {
             true => Limit::Sink,
@@ -116,8 +117,8 @@ impl Sent {
     }
 }
 
-/// A row of the source and its sink; or one for each of several sinks, and one for what the source
-/// gave to none.
+/// Returns one row for the source and its only sink. With several sinks, returns one for each and
+/// one for packets that the source gave to none.
 fn rows(
     source: &Inlet,
     account: PortAccount,

@@ -1,4 +1,4 @@
-//! Answers to the senders of rejected packets: they leave by the port that the packets came in by.
+//! Sends answers to the senders of rejected packets, through the port that received the packets.
 
 use burstline_log::{Meta, Scratch};
 use burstline_port::{Address, OpenOptions, PortError, Sink, open_way_back};
@@ -6,28 +6,28 @@ use burstline_wire::answer::append_refusal;
 
 use super::outlet::Onward;
 
-/// The way back to senders, and how many answers went there.
+/// The way back to senders, and the number of answers sent.
 pub(crate) struct Answers {
     back: Back,
     bytes: Vec<u8>,
     scratch: Scratch,
     pub(super) sent: u64,
-    /// Why there is no way back any more.
+    /// Why the way back no longer works, if it failed.
     pub(super) fault: Option<String>,
 }
 
-/// Where answers leave.
+/// How answers are sent.
 enum Back {
-    /// By a sink for them alone. They are nobody's packets: they are in no ledger.
+    /// Through a dedicated sink. The answers are in no ledger.
     Own(Box<dyn Sink>),
-    /// By the port that packets come from, which counts what it sends.
+    /// Through the port that packets come from, which counts them.
     Port,
     /// Packets come from no interface, or the way back is broken.
     None,
 }
 
 impl Answers {
-    /// By the port that packets come from, which the one who hands them on has.
+    /// Sends answers through the receiving port, using the [`Onward`] that forwards packets.
     pub(crate) fn by_the_port() -> Self {
         Self::new(Back::Port)
     }
@@ -36,11 +36,11 @@ impl Answers {
         Self { back, bytes: Vec::new(), scratch: Scratch::new(), sent: 0, fault: None }
     }
 
-    /// To the port that packets come from. A port that takes an interface's queues for itself has
-    /// no second end for us: its senders are not told.
+    /// Opens a sink on the port that packets come from. A port that takes over an interface's
+    /// queues cannot be opened twice, so its senders get no answers.
     ///
-    /// With `is_both` a crossing the other way may have its only sink. Then they are not told
-    /// either, and the account says so.
+    /// With `is_both`, the crossing in the other direction may hold the port's only sink. Then
+    /// senders get no answers either, and the account says so.
     pub(crate) fn open(
         from: &Address,
         is_both: bool,
@@ -60,8 +60,8 @@ impl Answers {
         }
     }
 
-    /// Answers the sender of a rejected packet, if the packet is one that gets an answer. An answer
-    /// that cannot be sent harms no packet.
+    /// Answers the sender of a rejected packet, if packets of this kind get an answer. A failure to
+    /// send the answer does not affect any packet.
     pub(super) fn tell(&mut self, packet: &[u8], onward: &mut dyn Onward) {
         if matches!(self.back, Back::None) {
             return;
@@ -85,7 +85,7 @@ impl Answers {
         }
     }
 
-    /// Ends it.
+    /// Finishes the sink for answers.
     pub(super) fn finish(&mut self) {
         if let Back::Own(sink) = &mut self.back
             && let Err(error) = sink.finish()

@@ -1,4 +1,4 @@
-//! What stands between a source and where its packets go on: a lane for each worker.
+//! The checkpoint where a source's packets wait for verdicts, with a lane for each worker.
 
 use std::sync::PoisonError;
 use std::thread;
@@ -15,27 +15,27 @@ use super::{LOOK_EVERY_NS, Said, Told};
 use crate::balance::links::Links;
 use crate::worker_of;
 
-/// Packets wait here for verdicts, and go on by an [`Onward`].
+/// Holds packets until their verdicts, then forwards them through an [`Onward`].
 pub(crate) struct Checkpoint {
     gate: Gate,
     ends: Ends,
     told: Told,
 }
 
-/// Lanes, and who passes them by.
+/// The lanes, and the flows that skip them.
 struct Gate {
     lanes: Vec<Lane>,
     flows: Flows,
     links: Links,
-    /// Packets that skipped the lanes with their flow.
+    /// Packets that skipped the lanes because their flow was passed.
     skipped: u64,
 }
 
-/// A source whose packets are to wait.
+/// A source whose packets go through the checkpoint.
 pub(crate) struct Entrance<'a> {
     pub(crate) source: &'a mut dyn Source,
     pub(crate) scratch: &'a mut Scratch,
-    /// The source has no more.
+    /// Whether the source has ended.
     pub(crate) is_over: &'a mut bool,
 }
 
@@ -45,13 +45,13 @@ impl Checkpoint {
         Self { gate: Gate { lanes, flows, links, skipped: 0 }, ends, told }
     }
 
-    /// Packets that wait.
+    /// Returns the number of waiting packets.
     pub(crate) fn waiting(&self) -> u64 {
         self.gate.waiting()
     }
 
-    /// Hands on what was decided, and takes a burst of a source in: it has ended once nothing
-    /// waits any more.
+    /// Forwards decided packets and takes in a burst of a source. Reports the source as ended only
+    /// when no packet waits.
     pub(crate) fn pass(
         &mut self,
         entrance: Entrance<'_>,
@@ -84,9 +84,9 @@ impl Checkpoint {
         Ok(Received { packets, state })
     }
 
-    /// Waits for the verdicts of those that wait: each has one, or is late, within the deadline.
-    /// Then it tells what was counted. Nothing may come any more. Where packets go on no longer,
-    /// those that still wait are in flight.
+    /// Waits until every waiting packet has a verdict or is late, which takes at most the deadline.
+    /// Then stores the results. The caller must not pass more packets. If forwarding fails, the
+    /// packets that still wait are counted as in flight.
     pub(crate) fn close(&mut self, onward: &mut dyn Onward) -> Result<(), PortError> {
         let mut outcome = Ok(());
         while self.gate.lanes.iter().any(Lane::has_queue) && outcome.is_ok() {
@@ -101,7 +101,7 @@ impl Checkpoint {
         outcome
     }
 
-    /// Adds to a source's account what it has lost and what waits.
+    /// Adds the checkpoint's lost and waiting packets to a source's account.
     pub(crate) fn add_to(&self, account: &mut PortAccount) {
         account.lost.merge(&self.ends.lost);
         account.in_flight += self.waiting();
@@ -114,13 +114,13 @@ impl Checkpoint {
         }
     }
 
-    /// Looks at every lane once. Returns whether any packet was decided.
+    /// Processes every lane once. Returns whether any packet was decided.
     fn look(&mut self, now_ns: u64, onward: &mut dyn Onward) -> Result<bool, PortError> {
         let mut outlet = Outlet { onward, ends: &mut self.ends };
         self.gate.each(now_ns, |lane, moment| lane.look(moment, &mut outlet))
     }
 
-    /// Tells what was counted, and hands over the logs' writers, to be ended.
+    /// Stores the results and hands over the logs' writers, for the receiver to end.
     fn tell(&mut self) {
         let gate = &mut self.gate;
         let said = Said {
@@ -141,7 +141,7 @@ impl Gate {
         self.lanes.iter().map(Lane::waiting).sum()
     }
 
-    /// Does something with each lane. Returns whether any says yes.
+    /// Calls `what` on each lane. Returns whether any call returned true.
     fn each(
         &mut self,
         now_ns: u64,
@@ -156,8 +156,8 @@ impl Gate {
         Ok(any)
     }
 
-    /// Has each packet of a burst wait for its worker, or skip that with its flow. Where packets go
-    /// on no longer, those behind are lost, and those before wait as ever (V4).
+    /// Puts each packet of a burst into its worker's lane, or forwards it if its flow was passed.
+    /// If forwarding fails, the packets after that point are lost; those before still wait (V4).
     fn spread(
         &mut self,
         burst: &Burst<'_>,
@@ -177,8 +177,8 @@ impl Gate {
         outcome
     }
 
-    /// Appends packets to their lanes, not published yet. The first `done` of the burst are in a
-    /// lane, sent or lost.
+    /// Appends packets to their lanes without publishing them. On return, the first `done` packets
+    /// of the burst are in a lane, sent or lost.
     fn take_in(
         &mut self,
         burst: &Burst<'_>,
@@ -193,7 +193,7 @@ impl Gate {
                 *skipped += 1;
                 continue;
             }
-            // The sink counts what it is given, also where it fails.
+            // The sink counts the packets it is given even if it fails.
             *done = at;
             outlet.send(burst, run..at)?;
             run = at + 1;

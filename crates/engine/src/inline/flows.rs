@@ -1,41 +1,41 @@
-//! Flows that a verdict has passed from now on: a table of fixed size.
+//! A fixed-size table of the flows that a verdict has passed.
 //!
 //! ```text
-//! hash --> set of 4: | key, hash, last used | ... |     the one that rested longest gives way
+//! hash --> set of 4: | key, hash, last used | ... |     the least recently used is replaced
 //! ```
 //!
-//! The hash finds the set, and the whole key decides: flows whose hashes are equal are two. A flow
-//! that was silent for [`FLOW_IDLE_NS`], or that starts again with a SYN, needs a new verdict. A
-//! tunnel is one flow.
+//! The hash selects the set, and the whole key is compared, so flows with equal hashes stay
+//! distinct. A flow that was silent for [`FLOW_IDLE_NS`], or that starts again with a SYN, needs a
+//! new verdict. A tunnel is one flow.
 
 use burstline_log::Packet;
 use burstline_wire::flow::FlowKey;
 use burstline_wire::headers::{self, Headers, LinkType, protocol};
 
-/// Sets, a power of two, and flows in each.
+/// The number of sets, a power of two, and of flows in each.
 const SETS: usize = 4096;
 const WAYS: usize = 4;
 /// How long a silent flow is remembered, in ns.
 const FLOW_IDLE_NS: u64 = 300_000_000_000;
-/// As of a log's buckets: the bits of a hash may be uneven.
+/// Multiplier to mix the hash, whose bits may be uneven; the same as for a log's buckets.
 const MIX: u32 = 0x9e37_79b1;
 const SET_SHIFT: u32 = u32::BITS - SETS.trailing_zeros();
 
-/// TCP's flags. Source: RFC 9293, section 3.1.
+/// TCP flags. Source: RFC 9293, section 3.1.
 const FLAGS_AT: usize = 13;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
-/// What makes a flow: the same for both directions.
+/// The identity of a flow, the same for both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
     key: FlowKey,
-    /// The numbers of its VLAN tags, 12 bits each.
+    /// The VLAN ids of its tags, 12 bits each.
     tags: u64,
 }
 
 impl Flow {
-    /// The flow of a packet; `None` where it is not IP.
+    /// Returns the flow of a packet, or `None` if it is not IP.
     pub(super) fn of(link: LinkType, packet: &[u8]) -> Option<Self> {
         Self::parsed(&headers::parse(link, packet), packet)
     }
@@ -53,19 +53,19 @@ struct Known {
     used_ns: u64,
 }
 
-/// The flows of one direction.
+/// The passed flows of one direction.
 #[derive(Default)]
 pub(super) struct Flows {
-    /// None before the first flow.
+    /// Empty before the first flow.
     sets: Vec<[Option<Known>; WAYS]>,
-    /// Flows that were entered, and those that gave way.
+    /// Counts of flows entered and of flows replaced.
     pub(super) entered: u64,
     pub(super) forgotten: u64,
 }
 
 impl Flows {
-    /// Whether a packet's flow was passed. Cost: a load where none ever was; else a cache line, and
-    /// the headers where a hash is equal.
+    /// Returns whether a packet's flow was passed. Cost: one load if no flow ever was; else a cache
+    /// line, and a parse of the headers if a hash matches.
     #[inline]
     pub(super) fn passes(
         &mut self,
@@ -96,7 +96,7 @@ impl Flows {
         true
     }
 
-    /// Passes a flow from now on.
+    /// Adds a flow, whose later packets then pass.
     pub(super) fn enter(&mut self, flow: Flow, hash: u32, now_ns: u64) {
         if self.sets.is_empty() {
             self.sets = vec![[None; WAYS]; SETS];
@@ -118,7 +118,7 @@ fn set_of(hash: u32) -> usize {
     (hash.wrapping_mul(MIX) >> SET_SHIFT) as usize
 }
 
-/// Whether it is the first packet of a TCP connection.
+/// Returns whether the packet opens a TCP connection.
 fn begins(headers: &Headers, packet: &[u8]) -> bool {
     let is_tcp = headers.protocol == protocol::TCP && !headers.is_later_fragment();
     let flags = packet.get(headers.transport_offset as usize + FLAGS_AT);
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use burstline_log::{Meta, Scratch};
 
-    /// An IPv4 TCP packet from port `source`, with these flags.
+    /// Builds an IPv4 TCP packet from port `source`, with these flags.
     fn tcp(source: u16, flags: u8) -> Vec<u8> {
         let mut bytes = vec![0; 54];
         bytes[12..14].copy_from_slice(&[8, 0]);

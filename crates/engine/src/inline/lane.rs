@@ -1,8 +1,8 @@
-//! One worker's packets: its log, and the queue of those that wait for its verdict.
+//! The lane of one worker: its log, and the queue of packets that wait for its verdicts.
 //!
 //! ```text
-//! queue:  | burst: gone | gone | waits | waits |   | burst: waits | ... |       a burst a publish
-//!                                ^-- looked at      each with its deadline, and held by a pin
+//! queue:  | burst: gone | gone | waits | waits |   | burst: waits | ... |   a burst per publish
+//!                                ^-- next           each with its deadline, and held by a pin
 //! ```
 
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ pub(super) struct Lane {
     deadline_ns: u64,
     /// Bytes of the packets that wait.
     bytes: u64,
-    /// Bytes that were copied into the log.
+    /// Bytes copied into the log.
     pub(super) bytes_copied: u64,
     pub(super) counts: InlineWorker,
     /// How long packets waited until they were decided, in ns.
@@ -45,11 +45,11 @@ pub(super) struct Lane {
 /// Packets that were published together.
 struct Waiting {
     held: HeldBurst,
-    /// The first that is not decided.
+    /// The first undecided packet.
     next: usize,
-    /// Until when they wait, on the monotonic clock.
+    /// Their deadline, by the monotonic clock.
     until_ns: u64,
-    /// Those that have left before their turn, with their flow; empty while there is none.
+    /// Which packets have left before their turn, with their flow; empty if none has.
     gone: Vec<bool>,
 }
 
@@ -59,17 +59,17 @@ impl Waiting {
     }
 }
 
-/// What a look at the front of the queue has come to.
+/// The result of processing a burst of the queue.
 enum Looked {
-    /// All of the burst is decided.
+    /// The whole burst is decided.
     Done,
     /// A packet has no verdict yet.
     Waits,
-    /// A packet's flow is passed from now on.
+    /// A verdict passed this flow.
     Flow { flow: Flow, hash: u32 },
 }
 
-/// When and where a lane is looked at.
+/// The time and the shared tables with which a lane is processed.
 pub(super) struct Moment<'a> {
     pub(super) now_ns: u64,
     pub(super) flows: &'a mut Flows,
@@ -97,22 +97,22 @@ impl Lane {
         })
     }
 
-    /// Packets that wait.
+    /// Returns the number of waiting packets.
     pub(super) fn waiting(&self) -> u64 {
         self.counts.offered - self.counts.settled()
     }
 
-    /// Whether it has packets to decide.
+    /// Returns whether the lane has packets to decide.
     pub(super) fn has_queue(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// Whether a source that can wait should.
+    /// Returns whether a source that can wait should be held up.
     pub(super) fn has_enough(&self) -> bool {
         self.waiting() > WAITING_ENOUGH || self.bytes > BYTES_ENOUGH
     }
 
-    /// Takes a packet in, to be published.
+    /// Appends a packet to the log without publishing it.
     pub(super) fn append(
         &mut self,
         packet: &Packet<'_>,
@@ -130,7 +130,7 @@ impl Lane {
             let Some(writer) = &mut self.writer else { return Ok(()) };
             match writer.append(bytes, &meta) {
                 Appended::Whole | Appended::Truncated => break,
-                // Pins of readers hold every segment: ours can go.
+                // Readers pin every segment; our own pins can be released.
                 Appended::Full if self.give_way(moment, outlet)? => {}
                 Appended::Full => {
                     outlet.ends.lost.add(Loss::LogFull, 1);
@@ -144,7 +144,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Publishes what was taken in: from now on it waits.
+    /// Publishes the appended packets, which then wait for verdicts.
     pub(super) fn publish(
         &mut self,
         moment: &mut Moment<'_>,
@@ -165,7 +165,7 @@ impl Lane {
             match self.give_way(moment, outlet) {
                 Ok(true) => {}
                 Ok(false) => break,
-                // Some were decided all the same, so this ends.
+                // Some packets were decided even so, so the loop terminates.
                 Err(error) => outcome = outcome.and(Err(error)),
             }
         }
@@ -175,7 +175,7 @@ impl Lane {
         outcome
     }
 
-    /// Decides what can be decided. Returns whether that was anything.
+    /// Decides all packets that can be decided. Returns whether there were any.
     pub(super) fn look(
         &mut self,
         moment: &mut Moment<'_>,
@@ -184,7 +184,7 @@ impl Lane {
         let is_changing = self.taker.is_changing();
         let mut has_moved = !self.queue.is_empty() && self.settle(None, moment, outlet)?;
         if is_changing {
-            // Who gave verdicts has gone. What it said was taken; what it would have said is lost.
+            // The worker has left. Its verdicts so far were taken; the other packets get none.
             self.taker.has_changed();
             has_moved |= self.settle(Some(Cause::NoVerdict), moment, outlet)?;
         }
@@ -208,7 +208,7 @@ impl Lane {
         Ok(has_moved)
     }
 
-    /// Decides the oldest burst with what is known of it. False: there was none.
+    /// Decides the oldest burst with the verdicts so far. Returns false if the queue is empty.
     fn give_way(
         &mut self,
         moment: &mut Moment<'_>,
@@ -217,8 +217,8 @@ impl Lane {
         self.settle_front(Some(Cause::NoRoom), moment, outlet)
     }
 
-    /// Decides packets of the oldest burst, in their order, up to the first that waits. Returns
-    /// whether it was decided to its end, or may be further.
+    /// Decides packets of the oldest burst, in order, up to the first that waits. Returns whether
+    /// the caller should call again: the burst is done, or more of it may be decided.
     fn settle_front(
         &mut self,
         failing: Option<Cause>,
@@ -250,8 +250,8 @@ impl Lane {
         Ok(true)
     }
 
-    /// Decides every waiting packet of a flow: by its verdict if it has one, else it goes on. So no
-    /// later packet overtakes it (V1).
+    /// Decides every waiting packet of a flow: by its verdict if it has one, else it is forwarded.
+    /// So no later packet of the flow overtakes one (V1).
     fn let_go(
         &mut self,
         flow: Flow,
@@ -290,7 +290,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Takes nothing more in: who gets the log's writer ends the log.
+    /// Stops taking packets in. The caller ends the log with the returned writer.
     pub(super) fn end(&mut self) -> Option<Writer> {
         self.writer.take()
     }
@@ -308,7 +308,7 @@ impl Waiting {
     ) -> Result<Looked, PortError> {
         let burst = self.held.burst();
         let first = burst.first_packet();
-        // A run of packets that go on is sent at once.
+        // Consecutive forwarded packets are sent as one run.
         let mut run = self.next;
         let mut looked = Looked::Done;
         while self.next < burst.len() {
@@ -330,7 +330,7 @@ impl Waiting {
             if !outlet.goes_on(fate) {
                 let sent = outlet.send(&burst, run..at);
                 run = at + 1;
-                // It is counted, so it is also lost by name where the others cannot go on.
+                // The packet is already counted, so end it even if sending the others failed.
                 sent.and(outlet.end(fate, &burst, at, taker))?;
             } else if fate == Fate::PassFlow {
                 let packet = burst.packet(at);

@@ -1,4 +1,4 @@
-//! Inline: packets of a bounce or a switch wait in a published log until a reader gives a verdict.
+//! Holds packets of a bounce or a switch in a published log until a reader gives a verdict.
 //!
 //! ```text
 //! source --lend--> flow passed? --yes----------------------------------------> onward
@@ -9,20 +9,20 @@
 //!                                            (another process)    words of its column
 //! ```
 //!
-//! A crossing, or a port of a switch, has a [`Checkpoint`] with a [`Lane`] for each worker: a log
-//! with its writer, our own reader whose pins keep waiting packets, and the worker's verdicts. A
-//! flow's hash says which lane a packet takes. Both directions of a flow are worker K's, who has
-//! logs K and `workers + K` of the name. In a switch that is a log of each port that asks for it.
+//! A crossing, or a port of a switch, has a [`Checkpoint`] with a [`Lane`] for each worker. A lane
+//! is a log with its writer, our own reader whose pins keep waiting packets, and the worker's
+//! verdicts. The flow hash selects a packet's lane. Both directions of a flow go to worker K, which
+//! reads logs K and `workers + K`. In a switch, worker K has one log for each inline port.
 //!
-//! Who owns what when: a lane is its crossing's, and so its thread's. A packet that waits is in the
-//! log's memory, pinned; readers see it there and cannot write it. A verdict is the reader's word
-//! until it is looked at, once; see `burstline_log::verdict` and Decision 0039.
+//! Ownership: a lane belongs to its crossing, and so to the crossing's thread. A waiting packet is
+//! pinned in the log's memory, where readers can read but not write it. A verdict is untrusted
+//! until the lane reads it, once; see `burstline_log::verdict` and Decision 0039.
 //!
 //! Invariants:
-//! - V1: packets of a flow leave in the order they came. A lane is a queue; a flow that is passed
-//!   as a whole skips it only when none of its packets is in it.
-//! - V2: no packet waits longer than the deadline, and one turn of its thread.
-//! - V3: a worker that is slow, dead or hostile changes the fate of its own lane's packets only.
+//! - V1: packets of a flow leave in the order they came. A lane is a queue; a passed flow skips the
+//!   queue only when none of its packets is in it.
+//! - V2: no packet waits longer than the deadline plus one round of its thread.
+//! - V3: a slow, dead or hostile worker affects only the packets of its own lane.
 //! - V4: taken from the source = given to the sink + lost by name + waiting.
 
 mod answers;
@@ -53,34 +53,34 @@ pub use report::{InlineReport, InlineWorker};
 const SEGMENT_BYTES: usize = 256 << 10;
 /// Seats of a lane's log: our own, the worker's, and two for readers without verdicts.
 const SEATS: usize = 4;
-/// Segments of a lane's log: all that its seats can pin, and as many to go on with.
+/// Segments of a lane's log: all that its seats can pin, and 16 more to write to.
 const SEGMENTS: usize = SEATS * burstline_log::MAX_WINDOW + 16;
 
-/// What is said with the name.
+/// The settings of inline operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InlineOptions {
     /// The name under which packets are published, and who may read them.
     pub publish: PublishConfig,
     /// Workers that share the packets, by flow: 1 to [`INLINE_WORKERS_MAX`].
     pub workers: usize,
-    /// Whether a packet without a verdict goes on. If not, it is lost by name.
+    /// Whether a packet without a verdict is forwarded (fail open). If not, it is lost by name.
     pub is_open: bool,
     /// How long a packet waits for its verdict, in ns.
     pub deadline_ns: u64,
 }
 
-/// The most workers: both directions have a log for each, and a name has at most 64.
+/// Maximum number of workers: each direction has a log per worker, and a name has at most 64.
 pub const INLINE_WORKERS_MAX: usize = 32;
 
 /// The published side of an inline bounce.
 pub struct Inline {
     publication: Publication,
     options: InlineOptions,
-    /// By direction: what its crossing tells at its end.
+    /// The results of each direction's crossing.
     told: Vec<Told>,
 }
 
-/// Where a crossing leaves what it has counted.
+/// The place where a crossing stores its results.
 type Told = Arc<Mutex<Said>>;
 
 impl Inline {
@@ -89,7 +89,7 @@ impl Inline {
         self.publication.show(progress);
     }
 
-    /// Ends the publication once the crossings have run: the readers are in the report.
+    /// Ends the publication after the crossings have ended, and adds the readers to the report.
     pub fn end(self, is_stopped: bool, report: &mut Report) -> InlineReport {
         let ending = if is_stopped { Ending::Stopped } else { Ending::Final };
         for told in &self.told {
@@ -101,16 +101,16 @@ impl Inline {
     }
 }
 
-/// A way on which packets wait.
+/// A direction whose packets wait for verdicts.
 pub(crate) struct InlineWay {
-    /// The code of the clock that its packets' times are of.
+    /// The code of the clock that stamps its packets.
     pub(crate) clock_kind: u32,
-    /// For the senders of its packets.
+    /// Answers to the senders of its packets.
     pub(crate) answers: Answers,
 }
 
-/// A checkpoint for each of some ways, and their publication. Worker K has logs K, `workers + K`,
-/// and so on: one for each way.
+/// Creates a checkpoint for each direction, and publishes their logs. Worker K has logs K,
+/// `workers + K`, and so on: one for each direction.
 pub(crate) fn checkpoints(
     ways: Vec<InlineWay>,
     table: &PortTable,
@@ -151,7 +151,7 @@ fn config(way: usize, worker: usize, logs: usize, clock_kind: u32) -> LogConfig 
     .one_of(logs)
 }
 
-/// How long a thread sleeps at most while a packet waits: a verdict wakes nobody.
+/// The longest sleep of a thread while packets wait, because a verdict does not wake it.
 pub(crate) const LOOK_EVERY_NS: u64 = 50_000;
 
 /// Packets that may wait in a lane before a source that can wait is held up.

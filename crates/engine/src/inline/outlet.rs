@@ -1,4 +1,4 @@
-//! What becomes of a packet whose fate is decided: it goes to the sink, or is lost by name.
+//! Carries out the fate of decided packets: forwards them to the sink, or counts them lost by name.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use burstline_port::{Loss, Losses, PortError};
 use super::answers::Answers;
 use super::report::InlineWorker;
 
-/// Why a packet has no verdict that counts.
+/// Why a packet has no valid verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     Late,
@@ -17,11 +17,11 @@ pub(super) enum Cause {
     Invalid,
 }
 
-/// What is decided of a packet.
+/// The decision on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Pass,
-    /// With its flow, to which others belong.
+    /// Pass the packet and its whole flow.
     PassFlow,
     Drop,
     Replace(Replacement),
@@ -42,16 +42,16 @@ impl From<Ruling> for Fate {
     }
 }
 
-/// Packets that no verdict let go on, by cause; and where answers go.
+/// Packets that were not forwarded, by cause; and the way for answers.
 pub(super) struct Ends {
-    /// Whether a packet without a verdict goes on.
+    /// Whether a packet without a verdict is forwarded.
     pub(super) is_open: bool,
     pub(super) lost: Losses,
     pub(super) answers: Answers,
     /// A replacement, and its desc.
     bytes: Vec<u8>,
     scratch: Scratch,
-    /// Bytes that were copied for replacements.
+    /// Bytes copied for replacements.
     pub(super) bytes_copied: u64,
 }
 
@@ -62,28 +62,28 @@ impl Ends {
     }
 }
 
-/// Where packets go on: to the sink of a bounce, or into a switch.
+/// The destination of forwarded packets: the sink of a bounce, or a switch.
 pub(crate) trait Onward {
-    /// Hands packets on, in their order.
+    /// Forwards packets, in their order.
     fn pass(&mut self, burst: &Burst<'_>) -> Result<(), PortError>;
 
-    /// Sends an answer to where packets come from. Returns how many were taken.
+    /// Sends an answer to the port that packets come from. Returns how many were taken.
     fn answer(&mut self, _answer: &Burst<'_>) -> Result<u64, PortError> {
         Ok(0)
     }
 
-    /// Has what was handed on leave.
+    /// Flushes the forwarded packets.
     fn flush(&mut self) -> Result<(), PortError>;
 }
 
-/// The way out, while a lane is looked at.
+/// The way out of a lane while it is processed.
 pub(super) struct Outlet<'a> {
     pub(super) onward: &'a mut dyn Onward,
     pub(super) ends: &'a mut Ends,
 }
 
 impl Outlet<'_> {
-    /// Whether a packet of this fate goes on as it is, and so with its neighbours.
+    /// Returns whether a packet of this fate is forwarded unchanged, so it can join a run.
     #[inline]
     pub(super) fn goes_on(&self, fate: Fate) -> bool {
         match fate {
@@ -104,7 +104,7 @@ impl Outlet<'_> {
         self.onward.pass(&run)
     }
 
-    /// Does what is decided of packet `at` of a burst, if it does not go on as it is.
+    /// Carries out the fate of packet `at` of a burst, if it is not forwarded unchanged.
     pub(super) fn end(
         &mut self,
         fate: Fate,
@@ -144,7 +144,7 @@ impl Outlet<'_> {
         taker.replacement(replacement, bytes);
         let length = bytes.len() as u32;
         *bytes_copied += u64::from(length);
-        // Marks for a device, and the length that was cut off, belong to the old bytes.
+        // Offload marks and the truncated length belong to the old bytes.
         let new = Meta::new(meta.time_ns, length, meta.port);
         scratch.push(0, length, &Meta { hash: meta.hash, drops_before: meta.drops_before, ..new });
         self.onward.pass(&scratch.burst(bytes, 0))

@@ -1,4 +1,4 @@
-//! What there is to say of an inline bounce besides its ledger.
+//! The report of an inline bounce, in addition to its ledger.
 
 use std::sync::PoisonError;
 
@@ -9,45 +9,45 @@ use super::{InlineOptions, Told};
 use crate::Latency;
 use crate::verify::histogram;
 
-/// What became of the packets of one worker, in one direction. Each packet is counted once.
+/// The account of one worker's packets, in one direction. Each packet is counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InlineWorker {
-    /// Its log's number: worker K has log K, and `workers + K` for the way back.
+    /// Its log's number: worker K has log K, and `workers + K` for the other direction.
     pub log: usize,
     /// Packets that waited for a verdict.
     pub offered: u64,
-    /// Of them, those that a verdict passed on, as they were.
+    /// Waiting packets that a verdict passed unchanged.
     pub passed: u64,
-    /// Those that went on because their flow was passed while they waited.
+    /// Packets forwarded because their flow was passed while they waited.
     pub passed_with_flow: u64,
-    /// Those that a verdict dropped.
+    /// Packets that a verdict dropped.
     pub dropped: u64,
-    /// Those that other bytes were sent for.
+    /// Packets that a verdict replaced with other bytes.
     pub replaced: u64,
-    /// Those that a verdict rejected.
+    /// Packets that a verdict rejected.
     pub rejected: u64,
-    /// Those without a verdict in time.
+    /// Packets without a verdict in time.
     pub late: u64,
-    /// Those that no worker was there for, from the start or any more.
+    /// Packets for which no worker was attached, from the start or any longer.
     pub no_verdict: u64,
-    /// Those that had to make room.
+    /// Packets decided early to make room for others.
     pub no_room: u64,
-    /// Those whose verdict was none.
+    /// Packets whose verdict was invalid.
     pub invalid: u64,
 }
 
 impl InlineWorker {
-    /// Packets that failed open or closed.
+    /// Returns the number of packets that failed open or closed.
     pub fn failed(&self) -> u64 {
         self.late + self.no_verdict + self.no_room + self.invalid
     }
 
-    /// Those that have left and that a worker was there for.
+    /// Returns the number of packets that have left and for which a worker was attached.
     pub(super) fn waited(&self) -> u64 {
         self.settled() - self.no_verdict
     }
 
-    /// Packets that waited and have left, one way or another.
+    /// Returns the number of packets that waited and have left, whatever their fate.
     pub(super) fn settled(&self) -> u64 {
         self.passed
             + self.passed_with_flow
@@ -58,27 +58,27 @@ impl InlineWorker {
     }
 }
 
-/// What became of all packets of an inline bounce.
+/// The account of all packets of an inline bounce.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InlineReport {
-    /// As it was asked for.
+    /// The settings it ran with.
     pub options: InlineOptions,
-    /// By direction, and then by worker.
+    /// The workers' accounts, by direction and then by worker.
     pub workers: Vec<InlineWorker>,
-    /// Packets that skipped the log, since a verdict had passed their flow.
+    /// Packets that skipped the log because a verdict had passed their flow.
     pub skipped: u64,
     /// Flows that verdicts passed.
     pub flows: u64,
-    /// Of them, those that others took the place of, and that were asked about again.
+    /// Passed flows that others replaced in the table, and that needed a verdict again.
     pub flows_forgotten: u64,
     /// Senders of rejected packets that got an answer.
     pub answers: u64,
-    /// How long packets waited, from when a worker could see them until they were decided. Those
-    /// that no worker was there for are left out.
+    /// How long packets waited, from when a worker could see them until they were decided. It
+    /// omits packets for which no worker was attached.
     pub waits: Latency,
 }
 
-/// What a crossing tells at its end.
+/// The results of a crossing at its end.
 #[derive(Default)]
 pub(super) struct Said {
     /// Its logs' writers.
@@ -88,7 +88,7 @@ pub(super) struct Said {
     pub(super) flows: u64,
     pub(super) flows_forgotten: u64,
     pub(super) answers: u64,
-    /// A lane's each.
+    /// The waiting times in ns, one histogram per lane.
     pub(super) waits: Vec<Histogram<u64>>,
 }
 
@@ -112,7 +112,7 @@ impl InlineReport {
             report.flows_forgotten += said.flows_forgotten;
             report.answers += said.answers;
             for lane in &said.waits {
-                // It grows as it must: see `record`.
+                // The histogram resizes itself: see `record`.
                 let is_added = waits.add(lane);
                 debug_assert!(is_added.is_ok(), "{is_added:?}");
             }

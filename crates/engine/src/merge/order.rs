@@ -1,4 +1,4 @@
-//! The order of packets that are in hand: which input is next, and which packet of it.
+//! Puts the packets in hand in order: finds which packet of which input comes next.
 //!
 //! ```text
 //!  input 0   times | 10 | 14 | 15 |            order   0.0  1.0  1.1  0.1 ...
@@ -6,18 +6,18 @@
 //!  input 2   idle, promises 16                         in hand and may yet bring the next: 2
 //! ```
 //!
-//! Only times are looked at here, in an array for each input; packets are copied afterwards, when
-//! it is known where the next ones lie. What may go is known before anything is put in order: all
-//! that comes before the first input that may then bring more, the *horizon*. What is left to do is
-//! to bring together rows that are sorted, of known lengths. There are two ways to do that:
+//! This module compares only times, in one array per input; the caller copies the packets later.
+//! The *horizon* is the earliest point at which an input may deliver more packets. It is computed
+//! first: everything before it can be ordered. The rest is a merge of sorted rows of known lengths.
+//! There are two ways to merge:
 //!
-//! - *By packet* ([`rows`]): two rows at a time, without a branch on what comes next. Any packet
-//!   may lie between two of another input, so that branch cannot be predicted.
-//! - *By run*: where many packets of an input come before the next one of another, one comparison
-//!   with that finds them all.
+//! - *By packet* ([`rows`]): two rows at a time, without a branch on which comes next. Packets of
+//!   different inputs interleave arbitrarily, so such a branch cannot be predicted.
+//! - *By run*: if many packets of one input come before the next packet of another, one comparison
+//!   with that packet finds the whole run.
 //!
-//! Invariant O1: times in a lane ascend. A packet older than the one before it of its own input
-//! gets that one's time here: it always comes as soon as it is its input's next.
+//! Invariant O1: times in a lane ascend. A packet older than its predecessor of the same input gets
+//! the predecessor's time here. So it goes next as soon as it is its input's first packet.
 
 mod rows;
 
@@ -25,45 +25,44 @@ use std::ops::Range;
 
 use rows::Rows;
 
-/// A time that no packet has: an input that is not waited for.
+/// A time that no packet has. As a promise it means that the merge does not wait for the input.
 pub(crate) const NEVER_NS: u64 = u64::MAX;
 
-/// Packets put in order at a time: their times, and what is copied of them, stay in the first cache
-/// level.
+/// Packets put in order at a time. Their times, and the copied bytes, stay in the L1 cache.
 pub(crate) const CHUNK: usize = 512;
 
-/// With more inputs than this that have packets, runs are not looked for.
+/// The most inputs with packets for which the order is searched by run.
 const RUNS_INPUTS_MOST: usize = 16;
 
-/// Runs are worth looking for where they have this many packets on the average.
+/// The average number of packets in a run from which ordering by run pays off.
 const RUN_PACKETS: usize = 6;
 
-/// Packets of an order by packet that are looked at to tell.
+/// Packets of an order by packet that are sampled to estimate the length of runs.
 const SAMPLE: usize = 64;
 
-/// A time and the number of the input that has it: equal times keep the inputs' order.
+/// A time and the number of its input, so equal times keep the inputs' order.
 ///
-/// One word, so that a comparison is one instruction: the time counts from a [`Base`], 19 hours
-/// back and 58 ahead. None is 0, and none is `u64::MAX`.
+/// It is one word, so that a comparison is one instruction. The time counts from a [`Base`], and
+/// ranges from 19 hours before to 58 hours after. No key is 0 or `u64::MAX`.
 pub(crate) type Key = u64;
 
 const INPUT_BITS: u32 = 16;
-/// The first time that a key cannot tell, counted from the base.
+/// The first time that a key cannot represent, counted from the base.
 const FAR_NS: u64 = (1 << (64 - INPUT_BITS)) - 2;
-/// How far a base is before the time that it is made for, in ns.
+/// How far a base is before the time it is created for, in ns.
 const BACK_NS: u64 = 1 << 46;
 
-/// What the times of some keys count from.
+/// The time from which the times of keys count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Base(u64);
 
 impl Base {
-    /// For keys around `time_ns`.
+    /// Returns a base for keys around `time_ns`.
     fn around(time_ns: u64) -> Self {
         Self(time_ns.saturating_sub(BACK_NS))
     }
 
-    /// The last time that a key can tell.
+    /// Returns the last time that a key can represent.
     fn last_ns(self) -> u64 {
         self.0.saturating_add(FAR_NS - 1)
     }
@@ -74,32 +73,33 @@ impl Base {
     }
 }
 
-/// The input that a key is of.
+/// Returns the input of a key.
 #[inline(always)]
 pub(crate) fn input_of(key: Key) -> usize {
     usize::from(key as u16)
 }
 
-/// What one input has in hand.
+/// The packets that one input has in hand.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lane {
-    /// The times of its burst's packets, below [`NEVER_NS`], as they are here (O1).
+    /// The times of its burst's packets, below [`NEVER_NS`] and ascending (O1).
     times_ns: Vec<u64>,
-    /// As they are, where those differ.
+    /// The original times, if they differ; else empty.
     own_ns: Vec<u64>,
-    /// What the input promises when those are gone.
+    /// The time that the input promises for packets after this burst.
     low_ns: u64,
-    /// The first packet that has not gone yet.
+    /// The first packet not yet taken.
     next: usize,
 }
 
 impl Lane {
-    /// An input that has nothing, and promises nothing.
+    /// Creates the lane of an input that has no packets and promises nothing.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Begins another burst; none is in hand any more. Cost: some instructions a packet.
+    /// Starts a new burst, after all packets of the last one were taken. Cost: a few instructions
+    /// per packet.
     pub(crate) fn refill(&mut self, times_ns: impl Iterator<Item = u64>, low_ns: u64) {
         self.times_ns.clear();
         self.times_ns.extend(times_ns.map(|time_ns| time_ns.min(NEVER_NS - 1)));
@@ -110,7 +110,7 @@ impl Lane {
         }
     }
 
-    /// Keeps O1.
+    /// Restores O1 by raising times that are too low.
     #[cold]
     fn raise(&mut self) {
         self.own_ns.extend_from_slice(&self.times_ns);
@@ -121,48 +121,48 @@ impl Lane {
         }
     }
 
-    /// What the input promises once its burst is gone.
+    /// Sets the time that the input promises for packets after its burst.
     pub(crate) fn promise(&mut self, low_ns: u64) {
         self.low_ns = low_ns;
     }
 
-    /// Packets that have not gone yet.
+    /// Returns the number of packets not yet taken.
     pub(crate) fn left(&self) -> usize {
         self.times_ns.len() - self.next
     }
 
-    /// The first of them.
+    /// Returns the index of the first packet not yet taken.
     pub(crate) fn next(&self) -> usize {
         self.next
     }
 
-    /// Whether all packets of the burst come in order of their times.
+    /// Returns whether all packets of the burst are in order of their times.
     pub(crate) fn is_in_order(&self) -> bool {
         self.own_ns.is_empty()
     }
 
-    /// The time of packet `index` of the burst.
+    /// Returns the original time of packet `index` of the burst.
     pub(crate) fn time_ns(&self, index: usize) -> u64 {
         if self.is_in_order() { self.times_ns[index] } else { self.own_ns[index] }
     }
 
-    /// The time of the burst's last packet, if there is one.
+    /// Returns the time of the burst's last packet, if it has one.
     pub(crate) fn last_ns(&self) -> Option<u64> {
         self.times_ns.len().checked_sub(1).map(|at| self.time_ns(at))
     }
 
-    /// What comes next: a packet's time, or the promise.
+    /// Returns the next packet's time, or the promise if no packet is left.
     pub(crate) fn head_ns(&self) -> u64 {
         self.times_ns.get(self.next).copied().unwrap_or(self.low_ns)
     }
 
-    /// The next `count` packets have gone.
+    /// Removes the next `count` packets.
     pub(crate) fn take(&mut self, count: usize) {
         self.next += count;
     }
 
-    /// The time up to which this lane can be put in order, `most` packets at a time, if it has one:
-    /// its last packet's time, or its promise.
+    /// Returns the time up to which this lane can be put in order, `most` packets at a time. That
+    /// is its last packet's time or its promise.
     fn end(&self, input: usize, most: usize) -> Option<Horizon> {
         let left = &self.times_ns[self.next..];
         let end = |time_ns, stop| Some(Horizon { time_ns, input, stop });
@@ -176,19 +176,20 @@ impl Lane {
         }
     }
 
-    /// How many packets come before a horizon. Its own input's are those before its end.
+    /// Returns how many packets come before a horizon. For the horizon's own input, these are the
+    /// packets before its end.
     fn before(&self, input: usize, horizon: &Horizon, most: usize) -> usize {
         let left = &self.times_ns[self.next..];
         if input == horizon.input {
             return left.len().min(most);
         }
-        // What is as old comes in the order of the inputs.
+        // Packets with equal times are in the order of the inputs.
         let end_ns = horizon.time_ns.saturating_add(u64::from(input < horizon.input));
         left.partition_point(|&time_ns| time_ns < end_ns)
     }
 }
 
-/// Whether none is greater than the next one. Looks at all, as a processor does that best.
+/// Returns whether the times ascend. Checks all pairs, because a loop without early exit is faster.
 fn is_ascending(times_ns: &[u64]) -> bool {
     let pairs = times_ns.iter().zip(times_ns.get(1..).unwrap_or_default());
     pairs.fold(true, |is_so, (one, next)| is_so & (one <= next))
@@ -197,15 +198,15 @@ fn is_ascending(times_ns: &[u64]) -> bool {
 /// Why an order ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It is as long as was asked for, or the next times are too far from the first one's.
+    /// The order has the requested length, or the next times are too far from the first.
     Long,
-    /// This input has no packet in hand, and may bring one that comes before all others.
+    /// This input has no packet in hand, and may deliver one that comes before all others.
     Empty(usize),
-    /// Nobody has a packet, and nobody is waited for.
+    /// No input has packets, and none is waited for.
     Over,
 }
 
-/// Up to where packets are put in order: what comes before this time of this input.
+/// The end of the order: only packets before this time of this input are in it.
 #[derive(Clone, Copy, Debug)]
 struct Horizon {
     time_ns: u64,
@@ -220,10 +221,10 @@ pub(crate) struct Run {
     pub(crate) count: usize,
 }
 
-/// What is to go next.
+/// The packets that come next.
 #[derive(Debug)]
 pub(crate) enum Picks<'a> {
-    /// A key a packet, whose low 16 bits are its input.
+    /// One key per packet; its low 16 bits are the input.
     Keys(&'a [Key]),
     Runs(&'a [Run]),
 }
@@ -237,20 +238,20 @@ pub(crate) struct Order {
     parts: Vec<Range<usize>>,
     /// Whether this chunk was put in order by run.
     is_by_run: bool,
-    /// Whether the next one is, as far as traffic was seen to come in runs.
+    /// Whether the next one will be, because traffic so far came in runs.
     are_runs: bool,
     count: usize,
 }
 
 impl Order {
-    /// Puts up to `most` packets of all lanes in order, and some [`CHUNK`] at a time. Lanes have
-    /// fewer than 2^16 packets.
+    /// Puts up to `most` packets of all lanes in order, about [`CHUNK`] at a time. Lanes have fewer
+    /// than 2^16 packets.
     ///
-    /// Packets of a lane stay in its order, whatever their times. One older than the one before it
-    /// comes as soon as it is its lane's first.
+    /// Packets of a lane stay in its order, whatever their times. A packet older than its
+    /// predecessor comes as soon as it is its lane's first.
     ///
-    /// Cost by packet: some ten instructions for each doubling of the number of lanes. By run: a
-    /// look at each lane.
+    /// Cost: ordering by packet takes about ten instructions a packet for each doubling of the
+    /// number of lanes. Ordering by run looks at each lane once per run.
     pub(crate) fn find(&mut self, lanes: &[Lane], most: usize) -> Stop {
         let first_ns = lanes.iter().map(Lane::head_ns).min().unwrap_or(NEVER_NS);
         let active = lanes.iter().filter(|lane| lane.left() > 0).count();
@@ -280,7 +281,7 @@ impl Order {
         }
     }
 
-    /// The first end of all lanes', not later than the base can tell.
+    /// Returns the earliest end of all lanes, at most the last time the base can represent.
     fn find_horizon(&self, lanes: &[Lane], base: Base, share: usize) -> Option<Horizon> {
         let ends = lanes.iter().enumerate().filter_map(|(input, lane)| lane.end(input, share));
         let first = ends.min_by_key(|end| (end.time_ns, end.input));
@@ -289,12 +290,12 @@ impl Order {
         match first {
             Some(end) if end.time_ns <= last_ns => Some(end),
             None if !lanes.iter().any(is_beyond) => None,
-            // A key of another base is needed to see whose turn it is then.
+            // Only a key of another base can tell which input comes after that.
             _ => Some(Horizon { time_ns: last_ns, input: usize::MAX, stop: Stop::Long }),
         }
     }
 
-    /// What was found; no more than was asked for.
+    /// Returns the packets in order, no more than were requested.
     pub(crate) fn picks(&self) -> Picks<'_> {
         match self.is_by_run {
             true => Picks::Runs(&self.runs),
@@ -302,12 +303,12 @@ impl Order {
         }
     }
 
-    /// How many packets are in order.
+    /// Returns how many packets are in order.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    /// How many packets of an input are in the order, if there are no more than was asked for.
+    /// Returns how many packets of an input are in the order, if it has no more than requested.
     pub(crate) fn part(&self, input: usize) -> usize {
         self.parts[input].len()
     }
@@ -344,7 +345,7 @@ impl Order {
     }
 }
 
-/// The packets of the input that is next, up to the next one of another.
+/// Returns the next input's packets, up to the next packet of another input.
 fn next_run(lanes: &[Lane], parts: &[Range<usize>]) -> Option<Run> {
     let (mut first, mut second) = ((NEVER_NS, usize::MAX), (NEVER_NS, usize::MAX));
     for (input, (lane, part)) in lanes.iter().zip(parts).enumerate() {
@@ -368,7 +369,7 @@ fn next_run(lanes: &[Lane], parts: &[Range<usize>]) -> Option<Run> {
     Some(Run { input, count })
 }
 
-/// How many times at the start are before `end_ns`: at least one. Cost: its logarithm.
+/// Returns how many leading times are before `end_ns`: at least one. Cost: logarithmic in that.
 fn gallop(times_ns: &[u64], end_ns: u64) -> usize {
     let mut step = 1;
     while step < times_ns.len() && times_ns[step] < end_ns {

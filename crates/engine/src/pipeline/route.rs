@@ -1,4 +1,4 @@
-//! Closures as sinks: what a stage does with the bursts that it reads.
+//! Wraps the closures of pipeline stages as sinks.
 
 use burstline_log::{Burst, Packet};
 use burstline_port::{
@@ -12,7 +12,7 @@ fn info(name: &str) -> PortInfo {
     PortInfo { name: name.to_owned(), capabilities, timestamps: TimestampSource::Mixed }
 }
 
-/// The end of a pipeline: work that looks at each burst.
+/// A working stage: passes each burst to a closure.
 pub(super) struct Work<'s, W: ?Sized> {
     info: PortInfo,
     work: &'s mut W,
@@ -47,7 +47,7 @@ impl<W: FnMut(&Burst<'_>) + Send + ?Sized> Sink for Work<'_, W> {
     }
 }
 
-/// A stage in the middle: each packet into one of its lanes, or none.
+/// A routing stage: copies each packet into one of its lanes, or drops it.
 pub(super) struct Route<'s, R: ?Sized> {
     info: PortInfo,
     route: &'s mut R,
@@ -78,8 +78,8 @@ impl<R: FnMut(&Packet<'_>) -> Option<usize> + Send + ?Sized> Sink for Route<'_, 
         let (mut taken, lanes) = (0, self.lanes.refused().len());
         for packet in burst.packets() {
             match (self.route)(&packet).filter(|&lane| lane < lanes) {
-                // All lanes of a pipeline have one shape, so longer packets were already cut, and
-                // counted, when they were received.
+                // All lanes of a pipeline have one shape, so longer packets were already truncated,
+                // and counted, when they were received.
                 Some(lane) => match self.lanes.give(lane, &packet) {
                     Given::Refused => self.lost.add_packet(Loss::LogFull, &packet),
                     _ => taken += 1,

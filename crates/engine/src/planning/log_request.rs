@@ -1,4 +1,4 @@
-//! From what the user asks of a job's log to its shape.
+//! Derives the shape of a job's log from the user's request.
 
 use burstline_log::{Handoff, LogConfig, MAX_READERS, MIN_SEGMENT_BYTES};
 use burstline_port::Address;
@@ -7,34 +7,34 @@ use burstline_wire::hash::HashKind;
 
 use crate::Threads;
 
-/// The least memory of one log of several that is chosen unasked, in bytes.
+/// The smallest default memory of one log of several, in bytes.
 const LEAST_BYTES: usize = 4 << 20;
 
-/// A segment that holds the longest packets that files may have, in bytes.
+/// The size of a segment that holds the longest packets in files, in bytes.
 const FILE_SEGMENT_BYTES: usize = 512 << 10;
 
-/// What the user asks of a job's log, or of each.
+/// The user's request for a job's log, or for each of its logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogRequest {
-    /// Its packet memory, in bytes, or the kernel's ring in place of a log.
+    /// Its packet memory in bytes, or the size of the kernel's ring if there is no log.
     pub bytes: Option<usize>,
-    /// One segment of it, in bytes.
+    /// Its segment size, in bytes.
     pub segment_bytes: Option<usize>,
-    /// Which pages to lay it in.
+    /// The kind of memory pages.
     pub pages: Option<PageChoice>,
-    /// Which way packets go to their readers.
+    /// How packets are handed off to readers.
     pub handoff: Handoff,
     /// Whether other programs may read it.
     pub is_published: bool,
-    /// Among how many logs the usual memory is divided, if it is; at least 1.
+    /// The number of logs that share the default memory, if they do; at least 1.
     pub divided_by: Option<usize>,
 }
 
 impl LogRequest {
-    /// The packet memory of a log where nothing was said, in bytes.
+    /// The default packet memory of a log, in bytes.
     pub const BYTES: usize = 64 << 20;
 
-    /// The packet memory of each log, in bytes.
+    /// Returns the packet memory of each log, in bytes.
     pub fn bytes(&self) -> usize {
         match (self.bytes, self.divided_by) {
             (Some(bytes), _) => bytes,
@@ -43,12 +43,12 @@ impl LogRequest {
         }
     }
 
-    /// Whether anything but its size was said of the log's shape.
+    /// Returns whether the user set anything but the size of the log's shape.
     pub fn has_shape(&self) -> bool {
         self.segment_bytes.is_some() || self.pages.is_some() || self.handoff != Handoff::Auto
     }
 
-    /// The log's shape. One reader has a seat, and as many as usual where others are let in.
+    /// Returns the log's shape. It has a seat for one reader, plus the default number if published.
     pub fn config(&self, sources: &[Address], hash: HashKind, node: Option<NodeId>) -> LogConfig {
         let default = LogConfig::default();
         let readers = if self.is_published { default.max_readers } else { 0 };
@@ -65,16 +65,16 @@ impl LogRequest {
         }
     }
 
-    /// How deep a live source's own queue must be, in bytes, so that it needs no log. For jobs
-    /// where one core does all the work, and the user set no more of a log than its size.
+    /// Returns how deep a live source's own queue must be, in bytes, to need no log. This is for
+    /// jobs in which one core does all the work, and the user set at most the log's size.
     pub fn queue_bytes(&self, sources: &[Address], threads: &Threads) -> Option<usize> {
         let is_alone = sources.len() == 1 && threads.cores.len() < 2;
         let needs_a_log = self.has_shape() || self.is_published;
         (is_alone && !needs_a_log).then(|| self.bytes())
     }
 
-    /// The size of a segment that holds every packet of these sources. Where a job has several logs
-    /// it is smaller, if a log would not get four.
+    /// Returns the size of a segment that holds every packet of these sources. If a job has several
+    /// logs, it is smaller when a log would have fewer than four segments.
     fn segment_for(&self, sources: &[Address]) -> usize {
         let has_files = sources.iter().any(Address::is_file);
         let usual = if has_files { FILE_SEGMENT_BYTES } else { LogConfig::default().segment_bytes };

@@ -1,4 +1,4 @@
-//! Before a job runs: the shape of its log, and where its threads and memory go.
+//! Plans a job before it runs: the shape of its log, and the placement of threads and memory.
 
 pub(crate) mod log_request;
 pub(crate) mod placement;

@@ -1,10 +1,9 @@
-//! From what the user asks to a plan, and from a plan to where a job's threads and logs go.
+//! Turns the user's request into a plan, and the plan into places for a job's threads and logs.
 //!
-//! A job follows a plan where it can do better than the kernel: on machines of several nodes, and
-//! where cores are isolated for this work. A user can also ask for it (a node, planned cores, a
-//! placement, a node for logs or stacks). Elsewhere the kernel moves threads out of each other's
-//! way, and is left to it. Cores by name are the user's own plan; with one of the last three they
-//! are the cores of ours.
+//! A job follows a plan where a plan beats the kernel: on machines with several nodes, and if cores
+//! are isolated for this work. A user can also ask for it (a node, planned cores, a placement, a
+//! node for logs or stacks). Otherwise the kernel places the threads. Cores by name replace the
+//! plan; combined with one of the last three, they are the cores that the plan uses.
 
 use burstline_port::{Address, Queues};
 use burstline_sys::affinity::CoreId;
@@ -16,18 +15,18 @@ use burstline_topo::{
 
 use crate::{LogHome, Threads};
 
-/// What the user asks of a job's threads and memory.
+/// The user's request for a job's threads and memory.
 #[derive(Clone, Debug, Default)]
 pub struct PlacementRequest {
-    /// What holds for each thread wherever it runs: class, waiting, rights.
+    /// The settings of each thread wherever it runs: scheduling class, wait mode, privileges.
     pub threads: Threads,
-    /// Cores by name, one a thread; empty leaves them to us.
+    /// Cores by name, one per thread; empty if the plan chooses them.
     pub cores: Vec<CoreId>,
-    /// Whether each thread is to have a core, though the kernel would do as well.
+    /// Whether to pin each thread to a core even if the kernel would do as well.
     pub wants_cores: bool,
     /// The node for memory and threads.
     pub node: Option<NodeId>,
-    /// Where receive threads and workers go: by a letter each.
+    /// The nodes of receive threads and workers, one letter each.
     pub placement: Option<Placement>,
     /// The node of all logs.
     pub pool_node: Option<NodeId>,
@@ -35,55 +34,55 @@ pub struct PlacementRequest {
     pub stack_node: Option<NodeId>,
 }
 
-/// What a job's threads do besides receiving; by itself nothing.
+/// The worker threads of a job; none by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Workers {
     /// How many there are.
     pub count: usize,
-    /// What each is called.
+    /// The name of each.
     pub name: &'static str,
-    /// The memory of a log, in bytes; 0 where there is none.
+    /// The memory of a log, in bytes; 0 if there is no log.
     pub log_bytes: usize,
-    /// Whose a log is.
+    /// How workers share logs.
     pub sharing: LogSharing,
 }
 
-/// Where a job goes.
+/// The place of a job's threads and memory.
 #[derive(Clone, Debug)]
 pub struct Placed {
     /// Its threads.
     pub threads: Threads,
-    /// The node of its logs; `None` leaves it to the kernel.
+    /// The node of its logs; `None` if the kernel chooses.
     pub log_node: Option<NodeId>,
-    /// Where each worker's log goes, by receive thread and then by worker, as planned.
+    /// The planned place of each worker's log, by receive thread and then by worker.
     log_homes: Vec<LogHome>,
-    /// The nodes of the cores that the user named, where each worker's log goes to its own.
+    /// The nodes of the cores that the user named, if each worker's log goes to its worker's node.
     core_nodes: Vec<NodeId>,
-    /// Whether threads that turn out too many for the cores may go where the kernel puts them.
+    /// Whether the kernel may place the threads if there turn out to be more threads than cores.
     is_flexible: bool,
 }
 
-/// Why a job cannot go where it was asked to.
+/// Why a job cannot be placed as requested.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlaceError {
-    /// The system does not say what the machine has.
+    /// The system does not describe the machine's topology.
     #[error(transparent)]
     Machine(#[from] TopologyError),
-    /// There is no such plan.
+    /// No plan satisfies the request.
     #[error(transparent)]
     Plan(PlanError),
-    /// What was asked for takes more cores than there are.
+    /// The request needs more cores than the machine has.
     #[error("{0}, or leave them to the kernel: without --placement, --pool-node and --stack-node")]
     TooFewCores(PlanError),
-    /// The placement is one of another job.
+    /// The placement is for a different number of workers.
     #[error("--placement {placement} names {named} workers, this job has {}", workers(*count))]
     Workers {
         /// The placement.
         placement: Placement,
         /// Workers that it names.
         named: usize,
-        /// Workers that there are.
+        /// Workers that the job has.
         count: usize,
     },
 }
@@ -97,10 +96,10 @@ fn workers(count: usize) -> String {
 }
 
 impl Placed {
-    /// The node of each worker's log, by receive thread and then by worker, for a job with
-    /// `receivers` and `workers`. Empty leaves them all to `log_node`.
+    /// Returns the node of each worker's log, by receive thread and then by worker, for a job with
+    /// `receivers` and `workers`. If empty, all logs go to `log_node`.
     pub fn log_homes(&self, receivers: usize, workers: usize) -> Vec<LogHome> {
-        // The receive threads have the first cores, the workers those behind.
+        // The receive threads have the first cores, the workers the next ones.
         let (from, to) = match self.core_nodes.get(receivers..receivers + workers) {
             Some(to) if !self.core_nodes.is_empty() => (&self.core_nodes[..receivers], to),
             _ => return self.log_homes.clone(),
@@ -109,8 +108,8 @@ impl Placed {
         from.iter().flat_map(|&from| to.iter().map(home(from))).collect()
     }
 
-    /// Unpins a job that turned out to have more threads than cores were planned for: its sources
-    /// are ports of several queues. Cores that the user named stay.
+    /// Unpins a job that has more threads than planned cores, because its sources have several
+    /// queues. Cores that the user named are kept.
     pub fn fit(&mut self, threads: usize) {
         if self.is_flexible && self.threads.cores.len() < threads {
             self.threads.cores.clear();
@@ -120,11 +119,11 @@ impl Placed {
 }
 
 impl PlacementRequest {
-    /// Places a job with a thread for each of `ports`, and its workers: as the user says, by a
-    /// plan, or not at all. Cost: reads what the system says of the machine.
+    /// Places a job with a thread for each of `ports`, and its workers: as the user requests, by a
+    /// plan, or not at all. Cost: reads the machine's topology from the system.
     ///
     /// # Errors
-    /// The machine has not what was asked for, or does not say what it has.
+    /// If the machine lacks what was requested, or its topology cannot be read.
     pub fn place(&self, ports: &[Address], workers: &Workers) -> Result<Placed, PlaceError> {
         let inventory = Inventory::read()?;
         self.check(workers)?;
@@ -139,7 +138,7 @@ impl PlacementRequest {
         }
         match plan(&inventory, &self.plan_request(ports, &inventory, workers)) {
             Ok(plan) => Ok(self.followed(&plan, &inventory)),
-            // More threads than cores: the kernel shares them out better than we would.
+            // With more threads than cores, the kernel distributes them better than a plan.
             Err(error @ PlanError::TooFewCores { .. }) if !self.is_forced() => {
                 let note = format!("the kernel places the threads: {error}");
                 Ok(self.unplaced(vec![note]))
@@ -149,12 +148,12 @@ impl PlacementRequest {
         }
     }
 
-    /// Whether anything is asked for in place of what a plan would choose.
+    /// Returns whether the request overrides anything that a plan would choose.
     fn is_forced(&self) -> bool {
         self.placement.is_some() || self.pool_node.is_some() || self.stack_node.is_some()
     }
 
-    /// Refuses a placement of other workers than this job has.
+    /// Refuses a placement for a different number of workers than this job has.
     fn check(&self, workers: &Workers) -> Result<(), PlaceError> {
         let count = workers.count;
         match &self.placement {
@@ -167,9 +166,9 @@ impl PlacementRequest {
         }
     }
 
-    /// On the cores that the user named.
+    /// Places the job on the cores that the user named.
     fn on_cores(&self, inventory: &Inventory, workers: &Workers) -> Placed {
-        // The last of several cores are the workers'; without workers the number has no meaning.
+        // The last cores are for the workers; without workers `receivers` has no meaning.
         let receivers = self.cores.len().saturating_sub(workers.count).max(1);
         let last = self.cores.last().and_then(|core| Some(inventory.core(*core)?.node));
         let is_each = self.node.is_none() && workers.sharing == LogSharing::Copy;
@@ -184,16 +183,16 @@ impl PlacementRequest {
         }
     }
 
-    /// Where the kernel puts it.
+    /// Leaves the threads to the kernel.
     fn unplaced(&self, notes: Vec<String>) -> Placed {
         let threads = Threads { notes, ..self.threads.clone() };
         let (log_homes, core_nodes) = (Vec::new(), Vec::new());
         Placed { threads, log_node: self.node, log_homes, core_nodes, is_flexible: true }
     }
 
-    /// As planned.
+    /// Places the job as planned.
     fn followed(&self, plan: &Plan, inventory: &Inventory) -> Placed {
-        // Where there is one node, nothing is to be moved.
+        // With one node, no stack needs to be moved.
         let has_nodes = inventory.nodes.len() > 1;
         let stacks = plan.threads.iter().filter(|_| has_nodes).map(|thread| thread.stack_node);
         let threads = Threads {
@@ -214,7 +213,7 @@ impl PlacementRequest {
         }
     }
 
-    /// What a plan is asked for.
+    /// Returns the request to the planner.
     fn plan_request(
         &self,
         ports: &[Address],
@@ -222,13 +221,13 @@ impl PlacementRequest {
         workers: &Workers,
     ) -> PlanRequest {
         let (has_log, cores) = (workers.log_bytes > 0, self.cores.len());
-        // Logs without a reader here are written by one thread, like others.
+        // One thread writes a log, even if this job has no reader for it.
         let receivers = match (&self.placement, cores) {
             (Some(_), _) => None,
             (None, 0) => has_log.then_some(1),
             (None, cores) => has_log.then_some(cores.saturating_sub(workers.count).max(1)),
         };
-        // In a placement it is only where A is.
+        // With a placement, `node` is only the node of letter A.
         let takes_all = workers.count > 0 && self.placement.is_none();
         PlanRequest {
             sources: source_requests(ports, inventory),
@@ -251,11 +250,11 @@ fn home_of(log: &PlannedLog, plan: &Plan) -> LogHome {
     LogHome { node: log.node, is_far: plan.threads[log.writer].node != log.node }
 }
 
-/// Sources as a plan knows them: the interface, and the queues that are separate ports.
+/// Describes sources for a plan: the interface, and the queues that are separate ports.
 pub fn source_requests(sources: &[Address], inventory: &Inventory) -> Vec<SourceRequest> {
     let request = |address: &Address| {
         let name = address.to_string();
-        // Of any machine that the plan is for.
+        // Looked up in the inventory, because the plan may be for another machine.
         let is_known = address.is_bare() && inventory.interface(address.target()).is_some();
         let found = if is_known { address.as_interface() } else { address.clone() };
         let Some((interface, queues)) = found.interface() else {

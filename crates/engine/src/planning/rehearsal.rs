@@ -1,13 +1,12 @@
-//! A rehearsal: carries a plan out with small logs and a few packets, and asks the kernel where
-//! everything lies.
+//! Rehearses a plan with small logs and a few packets, and asks the kernel where all pages are.
 //!
 //! ```text
 //!   for each thread of the plan      pin, move the stack, write or read its logs, look
-//!   for each log                     make it on its node, look
+//!   for each log                     create it on its node, look
 //! ```
 //!
-//! Nothing is received and nothing measured: it proves where pages are, on the machine that the
-//! plan is for.
+//! It receives and measures nothing: it proves where pages are, on the machine that the plan is
+//! for.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -20,17 +19,17 @@ use crate::EngineError;
 use crate::report::ThreadPlace;
 use crate::runtime::{Threads, spawn};
 
-/// Packets through each log, of [`PACKET_BYTES`] bytes: together less than one segment.
+/// Packets written to each log, of [`PACKET_BYTES`] bytes each: together less than one segment.
 const PACKETS: u64 = 1000;
 const PACKET_BYTES: usize = 60;
 
-/// The memory of each log: the least that has whole 2 MiB pages.
+/// The memory of each log: the least that consists of whole 2 MiB pages.
 const LOG_BYTES: usize = 2 << 20;
 
-/// How long a reader sleeps at most before it looks again, in ns.
+/// The longest sleep of a reader before it polls again, in ns.
 const PATIENCE_NS: u64 = 100_000_000;
 
-/// The outcome of a plan.
+/// The outcome of a rehearsal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rehearsal {
     /// Its threads, in the order of the plan.
@@ -44,7 +43,7 @@ pub struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// What is not as planned, a line each.
+    /// Returns the deviations from the plan, one line each.
     pub fn faults(&self, plan: &Plan) -> Vec<String> {
         let mut faults = Vec::new();
         for (planned, found) in plan.threads.iter().zip(&self.threads) {
@@ -65,7 +64,7 @@ impl Rehearsal {
     }
 }
 
-/// Says so if not all pages are on the node planned, or none is known.
+/// Returns a message if not all pages are on the planned node, or if no page is known.
 fn elsewhere(
     name: &str,
     what: &str,
@@ -79,10 +78,10 @@ fn elsewhere(
     })
 }
 
-/// Carries `plan` out.
+/// Carries out `plan`.
 ///
 /// # Errors
-/// A log could not be made, a thread not be started, pinned, or its stack not be moved.
+/// If a log cannot be created, a thread cannot be started or pinned, or its stack cannot be moved.
 pub fn rehearse(plan: &Plan) -> Result<Rehearsal, EngineError> {
     let threads = Threads {
         cores: plan.threads.iter().map(|thread| thread.core).collect(),
@@ -127,7 +126,7 @@ fn run(
         for (index, ((planned, writers), readers)) in roles {
             crew.push(spawn(scope, &planned.name, move || {
                 let place = threads.settle(index, &planned.name);
-                // Close the writers in any case, so that nobody waits for ever.
+                // Close the writers in any case, so that no reader waits forever.
                 writers.into_iter().for_each(write);
                 let seen: u64 = readers.into_iter().map(read).sum();
                 let mut place = place?;
@@ -156,7 +155,7 @@ fn write(mut writer: Writer) {
     writer.publish();
 }
 
-/// Returns how many packets came that are what was written.
+/// Returns how many packets arrived with the contents that were written.
 fn read(mut reader: Reader) -> u64 {
     let mut seen: u64 = 0;
     while !reader.is_finished() {

@@ -1,19 +1,19 @@
-//! Where ends that were taken out are closed: on a thread of their own, so that the switch goes on.
+//! Closes removed ends on a separate thread, so that the switch goes on.
 //!
 //! ```text
 //!  the switch's thread                                the thread `closer`
 //!  Fabric::take_out ── Leaving ──────────────────►  finish sources and sink: may take a second
 //!        │                                               │ close them: their names are free
-//!        └─ its rows as they are: losses, totals         │
+//!        └─ its rows so far: losses, totals              │
 //!  Fabric::begin ◄──────────── number, final rows ───────┘
 //!  Fabric::when_closed ─ a question ─────────────►  answered once all before it are closed
 //! ```
 //!
-//! A sink that ends flushes a disk, waits for a reader that is behind, or joins a thread. Before a
-//! switch runs and after it has ended nobody waits for packets. Then ends are closed at once.
+//! A sink's `finish` may flush a disk, wait for a slow reader, or join a thread. Before the switch
+//! runs and after it has ended, no packets can be delayed, so ends are closed synchronously.
 //!
-//! Invariant C1: an end that was taken out is in the ledger once: by the rows it had at that time,
-//! until its final ones replace them.
+//! Invariant C1: a removed end is in the ledger exactly once: with the rows it had at its removal,
+//! until its final rows replace them.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 
@@ -24,47 +24,47 @@ use super::port::Outlet;
 use super::rows::Rows;
 use crate::EngineError;
 
-/// An end that is no longer part of the switch.
+/// An end that was removed from the switch.
 pub(super) struct Leaving {
     pub(super) name: String,
     pub(super) entry: Entry,
     pub(super) outlet: Outlet,
-    /// What the switch has counted of it.
+    /// The switch's counters of the end.
     pub(super) counters: Counters,
-    /// Whether it leaves because something failed. It then fails again when it ends.
+    /// Whether it was removed because of a failure. Errors of its `finish` are then ignored.
     pub(super) has_failed: bool,
 }
 
-/// What the thread is asked to do, in this order.
+/// A request to the closing thread. Requests are handled in order.
 enum Errand {
     Close { number: usize, end: Box<Leaving> },
     Answer(Sender<()>),
 }
 
-/// The ends that are being closed, as the switch sees them.
+/// The switch's view of the ends that are being closed.
 #[derive(Default)]
 pub(super) struct Closing {
     errands: Option<Sender<Errand>>,
     closed: Option<Receiver<(usize, Rows)>>,
-    /// What is known of each so far, by number.
+    /// The rows of each so far, by number.
     so_far: Vec<(usize, Rows)>,
     number: usize,
 }
 
-/// The thread's part.
+/// The closing thread's side of the channels.
 pub(super) struct Closer {
     errands: Receiver<Errand>,
     closed: Sender<(usize, Rows)>,
 }
 
-/// Ends when all that left a switch so far is closed.
+/// Waits until all ends removed so far are closed.
 pub(super) struct WhenClosed(Option<Receiver<()>>);
 
 impl WhenClosed {
     /// Waits until their names and devices can be used again.
     pub(super) fn wait(self) {
         if let Some(answer) = self.0 {
-            // A thread that has ended has closed everything.
+            // If the closing thread has ended, it has closed everything.
             let _ = answer.recv();
         }
     }
@@ -77,7 +77,7 @@ impl Leaving {
         rows
     }
 
-    /// Ends and closes it. Returns its rows.
+    /// Finishes and closes the end. Returns its rows.
     fn close(mut self) -> Rows {
         let mut errors = Vec::new();
         for inlet in &mut self.entry.inlets {
@@ -94,7 +94,7 @@ impl Leaving {
 }
 
 impl Closing {
-    /// From now on a thread closes what leaves: the returned part is for it.
+    /// Starts closing ends on a thread, which must run the returned [`Closer`].
     pub(super) fn begin(&mut self) -> Closer {
         let (sender, errands) = mpsc::channel();
         let (closed, receiver) = mpsc::channel();
@@ -102,7 +102,7 @@ impl Closing {
         Closer { errands, closed }
     }
 
-    /// Has an end closed. Returns its rows where that is done already.
+    /// Closes an end, or passes it to the closing thread. Returns its rows if it is already closed.
     pub(super) fn close(&mut self, end: Leaving) -> Option<Rows> {
         let Some(errands) = &self.errands else { return Some(end.close()) };
         self.number += 1;
@@ -110,7 +110,7 @@ impl Closing {
         let errand = Errand::Close { number: self.number, end: Box::new(end) };
         match errands.send(errand) {
             Ok(()) => None,
-            // The thread could not start.
+            // The closing thread could not start.
             Err(mpsc::SendError(Errand::Close { end, .. })) => {
                 self.so_far.pop();
                 Some(end.close())
@@ -119,18 +119,18 @@ impl Closing {
         }
     }
 
-    /// Ends when all that left so far is closed.
+    /// Returns a handle to wait until all ends removed so far are closed.
     pub(super) fn when_closed(&self) -> WhenClosed {
         let Some(errands) = self.errands.as_ref().filter(|_| !self.so_far.is_empty()) else {
             return WhenClosed(None);
         };
         let (sender, answer) = mpsc::channel();
-        // One that is not taken is dropped, which is an answer too.
+        // If the send fails, the sender is dropped, which ends the wait as well.
         let _ = errands.send(Errand::Answer(sender));
         WhenClosed(Some(answer))
     }
 
-    /// The final rows of an end that was closed meanwhile.
+    /// Returns the final rows of an end that was closed in the meantime.
     #[inline]
     pub(super) fn closed(&mut self) -> Option<Rows> {
         if self.so_far.is_empty() {
@@ -141,7 +141,7 @@ impl Closing {
         Some(rows)
     }
 
-    /// Waits until all are closed, and has no thread from now on. Returns their final rows.
+    /// Waits until all ends are closed, and stops using the thread. Returns their final rows.
     pub(super) fn end(&mut self) -> Vec<Rows> {
         self.errands = None;
         let closed = self.closed.take().into_iter().flatten().map(|(_, rows)| rows).collect();
@@ -149,20 +149,20 @@ impl Closing {
         closed
     }
 
-    /// What is known so far of those that are being closed.
+    /// Returns the rows so far of the ends that are being closed.
     pub(super) fn so_far(&self) -> impl Iterator<Item = &Rows> {
         self.so_far.iter().map(|(_, rows)| rows)
     }
 }
 
 impl Closer {
-    /// Closes what leaves, until the switch has ended.
+    /// Closes removed ends until the switch has ended.
     pub(super) fn run(self) {
         for errand in self.errands {
             match errand {
                 Errand::Close { number, end } => {
                     let rows = end.close();
-                    // The switch may have failed meanwhile.
+                    // The switch may have failed in the meantime.
                     let _ = self.closed.send((number, rows));
                 }
                 Errand::Answer(whom) => {

@@ -1,4 +1,4 @@
-//! Where packets come into a switch: a port's sources, and what they may have to wait for.
+//! The ingress side of a switch port: its sources, and the checkpoint where packets wait.
 //!
 //! ```text
 //! source ──────────────► Forward: Switch::forward ─► Plan ─► outlets
@@ -16,19 +16,19 @@ use crate::inline::{Checkpoint, Entrance, Onward};
 pub(super) struct Inlet {
     pub(super) source: Box<dyn Source>,
     pub(super) has_ended: bool,
-    /// It has no more, though packets of it may wait.
+    /// Whether the source has ended; packets of it may still wait.
     is_over: bool,
 }
 
-/// All sources of an end; none where it is only a target of mirrors.
+/// All sources of an end. Empty for a mirror target.
 #[derive(Default)]
 pub(super) struct Entry {
     pub(super) inlets: Vec<Inlet>,
-    /// Where its packets wait for verdicts, if they do.
+    /// The checkpoint of an inline port.
     pub(super) checkpoint: Option<Box<Checkpoint>>,
 }
 
-/// Where packets of an end go on to: through the switch, to the ends of a plan.
+/// Forwards packets of an end through the switch, to the ends of a plan.
 pub(super) struct Forward<'a> {
     pub(super) from: EndId,
     pub(super) now_ns: u64,
@@ -36,7 +36,7 @@ pub(super) struct Forward<'a> {
     pub(super) outlets: &'a mut [Option<Outlet>],
     pub(super) plan: &'a mut Plan,
     pub(super) outgoing: &'a mut Outgoing,
-    /// Sinks that cannot go on.
+    /// Sinks that failed.
     pub(super) failed: Vec<(EndId, PortError)>,
 }
 
@@ -61,7 +61,7 @@ impl Onward for Forward<'_> {
         outlet.given.transmit(answer, &mut *outlet.sink).map(|()| answer.len() as u64)
     }
 
-    /// The fabric flushes its outlets when nothing comes.
+    /// Does nothing: the fabric flushes its outlets when no packets arrive.
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())
     }
@@ -78,7 +78,7 @@ impl Entry {
         self.inlets.iter().map(|inlet| &*inlet.source)
     }
 
-    /// What all sources say, as one, and what became of packets that waited.
+    /// Returns the combined account of all sources, including packets that waited for verdicts.
     pub(super) fn account(&self) -> PortAccount {
         let mut sum = PortAccount::default();
         for account in self.sources().map(|source| source.account()) {
@@ -95,12 +95,12 @@ impl Entry {
         sum
     }
 
-    /// Whether packets wait for verdicts.
+    /// Returns whether packets wait for verdicts.
     pub(super) fn has_waiting(&self) -> bool {
         self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.waiting() > 0)
     }
 
-    /// Takes a burst of a source and hands on what may go on.
+    /// Takes a burst from a source and forwards the packets that need not wait.
     #[inline]
     pub(super) fn pass(
         &mut self,
@@ -110,7 +110,7 @@ impl Entry {
         forward: &mut Forward<'_>,
     ) -> Result<Received, PortError> {
         let Some(Inlet { source, is_over, .. }) = self.inlets.get_mut(source) else {
-            // Its port has failed in this round.
+            // The port has failed in this round.
             return Ok(Received { packets: 0, state: PortState::Ended });
         };
         if let Some(checkpoint) = &mut self.checkpoint {
@@ -125,7 +125,7 @@ impl Entry {
         Ok(received)
     }
 
-    /// Waits until all that waits has gone on, or was lost by name.
+    /// Waits until every waiting packet was forwarded or lost by name.
     pub(super) fn close(&mut self, forward: &mut Forward<'_>) -> Result<(), PortError> {
         self.checkpoint.as_mut().map_or(Ok(()), |checkpoint| checkpoint.close(forward))
     }

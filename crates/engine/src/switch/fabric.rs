@@ -1,4 +1,4 @@
-//! The ports of a switch, and the switch between them.
+//! Connects the ports of a switch to its forwarding logic.
 
 use burstline_log::Scratch;
 use burstline_port::{Losses, Port, PortError, PortState, Received};
@@ -16,7 +16,7 @@ use super::status::{KnownAddress, MeterStatus, PortStatus, SwitchStatus, taken_b
 use crate::runtime::Tally;
 use crate::{EngineError, Place};
 
-/// Bursts that a port that is removed may still deliver.
+/// Maximum number of bursts taken from a source of a port that is being removed.
 const LAST_BURSTS: u32 = 64;
 
 /// A switch with its ports.
@@ -25,11 +25,11 @@ pub struct Fabric {
     /// By end.
     entries: Vec<Entry>,
     outlets: Vec<Option<Outlet>>,
-    /// The sources that have not ended: end and number.
+    /// The sources that have not ended, by end and number.
     polls: Vec<(EndId, usize)>,
-    /// As they were set, without the ports' own mirrors.
+    /// The rules as set, without the ports' own mirrors.
     rules: RuleSet,
-    /// Ports that have a mirror, and where that goes.
+    /// Ports with their own mirror, and the target of each.
     own_mirrors: Vec<(String, String)>,
     plan: Plan,
     outgoing: Outgoing,
@@ -41,7 +41,7 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// One without ports.
+    /// Creates a switch without ports.
     pub fn new(config: SwitchConfig) -> Self {
         let now_ns = clock::monotonic_ns();
         Self {
@@ -61,11 +61,11 @@ impl Fabric {
         }
     }
 
-    /// Adds a port, which takes part from now on.
+    /// Adds a port.
     ///
     /// # Errors
-    /// Its name is taken; it passes unfinished packets on, and another one cannot take them; the
-    /// target of its mirror is not there.
+    /// If its name is taken, or the target of its mirror does not exist. Also if one port delivers
+    /// packets with offloads and another cannot send them.
     pub fn add_port(&mut self, port: OpenedPort) -> Result<(), EngineError> {
         self.check_offloads(&port)?;
         if let Some(to) = &port.mirror {
@@ -81,10 +81,10 @@ impl Fabric {
         Ok(())
     }
 
-    /// Adds a target of mirrors.
+    /// Adds a mirror target.
     ///
     /// # Errors
-    /// Its name is taken.
+    /// If its name is taken.
     pub fn add_target(&mut self, target: OpenedTarget) -> Result<(), EngineError> {
         let end = self.switch.add(&target.name, None, self.now_ns)?;
         self.put(end, Entry::default(), Outlet::new(target.sink));
@@ -101,7 +101,7 @@ impl Fabric {
         self.renew_polls();
     }
 
-    /// Packets of one port that are unfinished must have no other port that cannot finish them.
+    /// Checks that no port delivers packets with offloads that another port cannot send.
     fn check_offloads(&self, port: &OpenedPort) -> Result<(), EngineError> {
         let passes = port.sources.iter().any(|source| passes_offloads(&**source));
         let takes = passes_offloads(&*port.sink);
@@ -118,11 +118,11 @@ impl Fabric {
         Ok(())
     }
 
-    /// Removes a port, or a target of mirrors: what it has received so far is still switched.
+    /// Removes a port or a mirror target. Packets that it has already received are still switched.
     /// While the switch runs, another thread then closes it.
     ///
     /// # Errors
-    /// There is none of this name; a mirror leads there.
+    /// If no end has this name, or a mirror leads to it.
     pub fn remove(&mut self, name: &str) -> Result<(), EngineError> {
         let end = self.switch.end(name)?;
         let is_mirrored = self.own_mirrors.iter().any(|(port, to)| to == name && port != name);
@@ -131,7 +131,7 @@ impl Fabric {
         }
         let mut outcome = Ok(());
         for source in 0..self.entries[end.index()].inlets.len() {
-            // A sink that fails meanwhile may be its own: then all of it is gone.
+            // If the port's own sink fails in the meantime, the whole port is already removed.
             let Some(inlet) = self.entries[end.index()].inlets.get_mut(source) else { break };
             outcome = outcome.and(inlet.source.finish());
             let mut bursts = 0;
@@ -149,7 +149,7 @@ impl Fabric {
         Ok(())
     }
 
-    /// Removes a port that cannot go on.
+    /// Removes a port that failed.
     pub(super) fn fail(&mut self, end: EndId, error: EngineError) {
         self.failed.push(format!("{}: {error}", self.switch.name(end)));
         self.take_out(end, Some(error));
@@ -170,28 +170,28 @@ impl Fabric {
         self.gone.merge(rows.unwrap_or_default());
     }
 
-    /// From now on a thread closes what is removed: the returned part is for it.
+    /// Starts closing removed ends on a thread, which must run the returned [`Closer`].
     pub(super) fn begin_closing(&mut self) -> Closer {
         self.closing.begin()
     }
 
-    /// Waits until what was removed is closed.
+    /// Waits until all removed ends are closed.
     pub(super) fn end_closing(&mut self) {
         for rows in self.closing.end() {
             self.gone.merge(rows);
         }
     }
 
-    /// Ends when what was removed so far is closed.
+    /// Returns a handle to wait until all ends removed so far are closed.
     pub(super) fn when_closed(&self) -> WhenClosed {
         self.closing.when_closed()
     }
 
-    /// Replaces rules, meters and mirrors, all or none. Targets have to be there.
+    /// Replaces all rules, meters and mirrors. Their targets must exist.
     ///
     /// # Errors
-    /// [`EngineError::UnknownEnd`]: a rule or a mirror names an end that there is not. Then the old
-    /// ones stay.
+    /// [`EngineError::UnknownEnd`] if a rule or a mirror names an end that does not exist. Then the
+    /// old ones stay.
     pub fn set_rules(&mut self, rules: RuleSet) -> Result<(), EngineError> {
         let check = rules.check(|name| self.switch.find(name).is_some());
         check.map_err(|UnknownName { rule, name }| EngineError::UnknownEnd { rule, name })?;
@@ -200,7 +200,7 @@ impl Fabric {
         Ok(())
     }
 
-    /// The rules, meters and mirrors that were set.
+    /// Returns the rules, meters and mirrors that were set.
     pub fn rules(&self) -> &RuleSet {
         &self.rules
     }
@@ -215,7 +215,7 @@ impl Fabric {
         self.set_rules(rules)
     }
 
-    /// Removes the mirrors that lead to a target. Returns how many.
+    /// Removes the mirrors that lead to a target. Returns their number.
     pub fn remove_mirrors(&mut self, to: &str) -> usize {
         let before = self.rules.mirrors.len() + self.own_mirrors.len();
         self.rules.mirrors.retain(|mirror| mirror.to != to);
@@ -231,21 +231,21 @@ impl Fabric {
         self.switch.set_rules(all.shared(), self.now_ns);
     }
 
-    /// Adds an address that stays at a port.
+    /// Adds a static address of a port.
     ///
     /// # Errors
-    /// There is no such port; the table is full of such addresses.
+    /// If there is no such port, or the table is full of static addresses.
     pub fn add_static(&mut self, one: &Static) -> Result<(), EngineError> {
         let end = self.switch.end(&one.port)?;
         Ok(self.switch.add_static(one.vlan, one.address, end)?)
     }
 
-    /// Forgets the addresses that were learned. Returns how many.
+    /// Forgets all learned addresses. Returns their number.
     pub fn forget_addresses(&mut self) -> usize {
         self.switch.forget_addresses()
     }
 
-    /// The addresses that it knows.
+    /// Returns the known addresses.
     pub fn addresses(&self) -> Vec<KnownAddress> {
         let entries = self.switch.addresses(self.now_ns).into_iter();
         let named = entries.map(|entry| {
@@ -256,17 +256,17 @@ impl Fabric {
         named.collect()
     }
 
-    /// The names of its ends.
+    /// Returns the names of its ends.
     pub fn names(&self) -> Vec<String> {
         self.switch.ends().map(|(_, name, _)| name.to_owned()).collect()
     }
 
-    /// Whether an end only gets copies of mirrors.
+    /// Returns whether an end is a mirror target and not a port.
     pub fn is_target(&self, name: &str) -> bool {
         self.switch.ends().any(|(_, known, config)| known == name && config.is_none())
     }
 
-    /// What it tells of itself.
+    /// Returns the status of the switch.
     pub fn status(&self) -> SwitchStatus {
         let table = self.switch.rules();
         let set = table.set();
@@ -304,7 +304,7 @@ impl Fabric {
         ports
     }
 
-    /// Its sources and its sinks, as they are now.
+    /// Returns the current state of its sources and sinks.
     pub(super) fn places(&self) -> Vec<Place> {
         let (mut places, mut sinks) = (Vec::new(), Vec::new());
         for (end, name, _) in self.switch.ends() {
@@ -320,7 +320,7 @@ impl Fabric {
         places
     }
 
-    /// A round begins.
+    /// Begins a round.
     pub(super) fn begin(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
         self.switch.tick(now_ns);
@@ -337,24 +337,24 @@ impl Fabric {
         }
     }
 
-    /// The sources that have not ended, by end and number.
+    /// Returns the end and number of a source that has not ended.
     #[inline]
     pub(super) fn poll_at(&self, index: usize) -> Option<(EndId, usize)> {
         self.polls.get(index).copied()
     }
 
-    /// The same, to wait for.
+    /// Returns the ports of all sources that have not ended, to wait for.
     pub(super) fn open_sources(&self) -> impl Iterator<Item = &dyn Port> {
         let all = self.entries.iter().flat_map(|entry| &entry.inlets);
         all.filter(|inlet| !inlet.has_ended).map(|inlet| &*inlet.source as &dyn Port)
     }
 
-    /// Whether packets wait for verdicts, which wake nobody.
+    /// Returns whether packets wait for verdicts, which do not wake the thread.
     pub(super) fn has_waiting(&self) -> bool {
         self.entries.iter().any(Entry::has_waiting)
     }
 
-    /// A source has ended by itself: its port still sends.
+    /// Marks a source as ended. Its port still sends.
     pub(super) fn end_source(&mut self, end: EndId, source: usize) {
         if let Some(inlet) = self.entries[end.index()].inlets.get_mut(source) {
             inlet.has_ended = true;
@@ -362,10 +362,10 @@ impl Fabric {
         self.renew_polls();
     }
 
-    /// Takes a burst of a source and hands its packets on.
+    /// Takes a burst from a source and forwards its packets.
     ///
     /// # Errors
-    /// The source's. A sink that fails is removed.
+    /// If the source fails. The end of a failing sink is removed instead.
     pub(super) fn pass(
         &mut self,
         end: EndId,
@@ -375,12 +375,12 @@ impl Fabric {
         self.forward(end, |entry, scratch, forward| entry.pass(source, budget, scratch, forward))
     }
 
-    /// Waits for the verdicts of an end's packets that wait.
+    /// Waits for the verdicts of an end's waiting packets.
     fn close_entry(&mut self, end: EndId) -> Result<(), PortError> {
         self.forward(end, |entry, _, forward| entry.close(forward))
     }
 
-    /// Does something with an end's packets, and removes sinks that fail by it.
+    /// Calls `what` on an end's entry, then removes the ends whose sinks failed.
     #[inline]
     fn forward<T>(
         &mut self,
@@ -397,7 +397,7 @@ impl Fabric {
         outcome
     }
 
-    /// Has what was sent leave, where something was sent since the last time.
+    /// Flushes every sink that got packets since the last flush.
     pub(super) fn flush(&mut self) {
         let mut failed = Vec::new();
         for (index, outlet) in self.outlets.iter_mut().enumerate() {
@@ -412,7 +412,7 @@ impl Fabric {
         }
     }
 
-    /// What was switched so far.
+    /// Returns the tally of packets switched so far.
     pub(super) fn through(&self) -> Tally {
         let mut sum = self.gone.through;
         self.closing.so_far().for_each(|rows| sum.add(&rows.through));
@@ -422,7 +422,7 @@ impl Fabric {
         sum
     }
 
-    /// What was lost so far at these places, which are all that there are, and at those that were.
+    /// Returns the losses so far: at `places`, which must be all current ones, and at removed ones.
     pub(super) fn losses(&self, places: &[Place]) -> Losses {
         let mut losses = Losses::default();
         let gone = std::iter::once(&self.gone).chain(self.closing.so_far());
@@ -431,7 +431,7 @@ impl Fabric {
         losses
     }
 
-    /// Stops all sources: those that have nothing in hand have ended. Returns whether some have.
+    /// Stops all sources. Sources that cannot drain end. Returns whether any has packets to drain.
     pub(super) fn stop_sources(&mut self) -> bool {
         let (mut can_drain, mut failed) = (false, Vec::new());
         for (index, entry) in self.entries.iter_mut().enumerate() {
@@ -450,7 +450,7 @@ impl Fabric {
         can_drain
     }
 
-    /// Ends all sinks, once no packet waits for a verdict any more.
+    /// Waits until no packet waits for a verdict, then finishes all sinks.
     pub(super) fn finish(&mut self) {
         for index in 0..self.entries.len() {
             let end = EndId(index as u16);
@@ -465,7 +465,7 @@ impl Fabric {
         }
     }
 
-    /// The rows of all ports that there are and were.
+    /// Returns the rows of all present and removed ports.
     pub(super) fn close(mut self) -> Rows {
         let mut rows = std::mem::take(&mut self.gone);
         for (end, name, _) in self.switch.ends() {
@@ -486,7 +486,8 @@ impl Fabric {
     }
 }
 
-/// Whether a source delivers packets that a device still has to finish, or a sink takes such.
+/// Returns whether a source delivers packets with offloads for a device, or a sink takes such
+/// packets.
 fn passes_offloads(port: &dyn Port) -> bool {
     port.info().capabilities.passes_offloads
 }

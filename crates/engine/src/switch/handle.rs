@@ -1,4 +1,4 @@
-//! Orders to a switch that runs, from other threads.
+//! Sends orders from other threads to a running switch.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -9,33 +9,33 @@ use burstline_sys::event::Event;
 
 use super::Fabric;
 
-/// A change, or a question.
+/// A change or a query.
 pub(super) type Order = Box<dyn FnOnce(&mut Fabric) + Send>;
 
-/// Gives orders to a switch. Clones give orders to the same one.
+/// A handle that sends orders to a switch. Clones refer to the same switch.
 #[derive(Clone)]
 pub struct SwitchHandle {
     orders: Sender<Order>,
     bell: Arc<Event>,
 }
 
-/// What a switch takes its orders from.
+/// The receiving side of a switch's orders.
 pub struct SwitchOrders {
     pub(super) orders: Receiver<Order>,
     pub(super) bell: Bell,
 }
 
-/// What a switch that sleeps is woken by: a port that never has packets.
+/// A port that never has packets, which wakes up a sleeping switch.
 pub(super) struct Bell {
     info: PortInfo,
     event: Arc<Event>,
 }
 
 impl SwitchHandle {
-    /// A handle, and what the switch is to be run with.
+    /// Creates a handle and the orders to run the switch with.
     ///
     /// # Errors
-    /// The kernel has no descriptor left.
+    /// If the kernel has no file descriptor left.
     pub fn new() -> std::io::Result<(Self, SwitchOrders)> {
         let (sender, orders) = mpsc::channel();
         let event = Arc::new(Event::new()?);
@@ -48,15 +48,15 @@ impl SwitchHandle {
         Ok((Self { orders: sender, bell: event }, SwitchOrders { orders, bell }))
     }
 
-    /// Has the switch's thread do something between two bursts, and returns what that returns.
-    /// `None`: the switch has ended.
+    /// Runs a closure on the switch's thread between two bursts and returns its result. Returns
+    /// `None` if the switch has ended.
     pub fn ask<T: Send + 'static>(
         &self,
         order: impl FnOnce(&mut Fabric) -> T + Send + 'static,
     ) -> Option<T> {
         let (answer, outcome) = mpsc::sync_channel(1);
         let order: Order = Box::new(move |fabric| {
-            // The thread that asked may have gone.
+            // The requesting thread may have exited.
             let _ = answer.send(order(fabric));
         });
         self.orders.send(order).ok()?;
@@ -64,8 +64,8 @@ impl SwitchHandle {
         outcome.recv().ok()
     }
 
-    /// As [`ask`](Self::ask), and waits until what the order removed is closed: another port may
-    /// then have its name and its device.
+    /// Like [`ask`](Self::ask), but waits until the ends that the order removed are closed. Then
+    /// another port may use the same name and device.
     pub fn change<T: Send + 'static>(
         &self,
         order: impl FnOnce(&mut Fabric) -> T + Send + 'static,
@@ -80,7 +80,7 @@ impl SwitchHandle {
 }
 
 impl Bell {
-    /// It has been heard.
+    /// Resets the bell.
     pub(super) fn lower(&self) {
         self.event.lower();
     }

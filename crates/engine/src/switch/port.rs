@@ -1,4 +1,4 @@
-//! Ports that are open, before they are part of a switch, and the ends that they become.
+//! Opened ports and mirror targets that are not yet part of a switch, and the outlets they become.
 
 use burstline_port::{
     Address, OpenOptions, PortAccount, PortError, Sink, Source, open_duplex, open_prompt_sink,
@@ -11,36 +11,36 @@ use crate::EngineError;
 use crate::bounce::given::Given;
 use crate::inline::{Answers, Checkpoint, Inline, InlineOptions, InlineWay, checkpoints};
 
-/// A port that is open.
+/// An opened port.
 pub struct OpenedPort {
     pub(super) name: String,
     pub(super) config: PortConfig,
     pub(super) mirror: Option<String>,
     pub(super) sources: Vec<Box<dyn Source>>,
     pub(super) sink: Box<dyn Sink>,
-    /// Where what comes in waits for verdicts, if it does.
+    /// The checkpoint of an inline port.
     pub(super) checkpoint: Option<Checkpoint>,
 }
 
-/// Ports of a switch whose packets wait for verdicts before they are switched.
+/// The ports of a switch whose packets wait for verdicts before they are switched.
 pub struct InlinePorts {
-    /// Under which name they wait, and for how long.
+    /// The name of the logs, and the deadline of verdicts.
     pub options: InlineOptions,
-    /// The ports' names; none: all that the switch begins with.
+    /// The ports' names. If empty, all ports that the switch begins with.
     pub names: Vec<String>,
 }
 
-/// A target of mirrors that is not a port, open.
+/// An opened mirror target that is not a port.
 pub struct OpenedTarget {
     pub(super) name: String,
     pub(super) sink: Box<dyn Sink>,
 }
 
-/// Where a switch sends to: a port's sink, or a mirror's.
+/// The sink of a port or of a mirror target.
 pub(super) struct Outlet {
     pub(super) sink: Box<dyn Sink>,
     pub(super) given: Given,
-    /// Whether something was sent since the last flush.
+    /// Whether packets were sent since the last flush.
     pub(super) is_fresh: bool,
 }
 
@@ -48,7 +48,7 @@ impl OpenedPort {
     /// Opens a port.
     ///
     /// # Errors
-    /// What is wrong with the address, what the kernel or a driver refuses.
+    /// If the address is invalid, or the kernel or a driver refuses it.
     pub fn open(port: &SwitchPort, options: &OpenOptions) -> Result<Self, PortError> {
         let options = OpenOptions { forwards: true, may_share_times: true, ..options.clone() };
         let duplex = open_duplex(&port.address, &options)?;
@@ -62,11 +62,11 @@ impl OpenedPort {
         })
     }
 
-    /// Opens some ports. What comes in by those of `inline` waits for verdicts: worker K has a log
-    /// of each port.
+    /// Opens some ports. Packets received on the ports of `inline` wait for verdicts: worker K has
+    /// a log of each such port.
     ///
     /// # Errors
-    /// As for [`open`](Self::open), and what the publisher says.
+    /// As for [`open`](Self::open), and if the logs cannot be published.
     pub fn open_all(
         ports: &[SwitchPort],
         options: &OpenOptions,
@@ -100,7 +100,7 @@ impl OpenedPort {
         &self.name
     }
 
-    /// What its halves have to say.
+    /// Returns the accounts of its sources and its sink.
     pub fn accounts(&self) -> impl Iterator<Item = PortAccount> + '_ {
         let sources = self.sources.iter().map(|source| source.account());
         sources.chain([self.sink.account()])
@@ -108,11 +108,11 @@ impl OpenedPort {
 }
 
 impl OpenedTarget {
-    /// Opens a sink for mirrors. It does not wait for room, as a port's does not. `name` is its
-    /// address, as it is written in mirrors.
+    /// Opens a sink for mirrors. Like a port's sink, it does not wait for room. `name` is its
+    /// address, as written in mirrors.
     ///
     /// # Errors
-    /// What is wrong with the address, what the kernel refuses.
+    /// If the address is invalid, or the kernel refuses it.
     pub fn open(name: &str, options: &OpenOptions) -> Result<Self, PortError> {
         let address: Address = name.parse()?;
         Ok(Self { name: name.to_owned(), sink: open_prompt_sink(&address, options)? })

@@ -1,4 +1,4 @@
-//! The ledger of a switch: rows of ports that are there, and of those that were.
+//! The ledger of a switch: rows of present and of removed ports.
 
 use burstline_port::{Loss, Losses, PortAccount};
 use burstline_switch::{Cause, Counters};
@@ -8,13 +8,13 @@ use super::port::Outlet;
 use crate::runtime::{Standing, Tally};
 use crate::{Counts, EngineError, Place, PortReport};
 
-/// What the ports of a switch have told at their ends.
+/// The final accounts of the ports of a switch.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) rows: Vec<PortReport>,
     /// Frames that were switched.
     pub(super) through: Tally,
-    /// What the switch itself has dropped, by cause.
+    /// Frames that the switch itself has dropped, by cause.
     pub(super) dropped: Losses,
     pub(super) bytes_copied: u64,
     pub(super) notes: Vec<String>,
@@ -23,7 +23,7 @@ pub(super) struct Rows {
     pub(super) errors: Vec<EngineError>,
 }
 
-/// The name of what the switch drops for a cause.
+/// Returns the name of the loss for a cause.
 fn loss_of(cause: Cause) -> Loss {
     match cause {
         Cause::TooShort => Loss::TooShort,
@@ -40,7 +40,7 @@ fn loss_of(cause: Cause) -> Loss {
     }
 }
 
-/// What a switch has dropped of an end's frames.
+/// Returns the frames of an end that the switch has dropped.
 pub(super) fn losses_of(counters: &Counters) -> Losses {
     let mut losses = Losses::default();
     for cause in Cause::ALL {
@@ -51,17 +51,17 @@ pub(super) fn losses_of(counters: &Counters) -> Losses {
     losses
 }
 
-/// What a switch has passed on of an end's frames.
+/// Returns the frames of an end that the switch has passed on.
 pub(super) fn tally_of(counters: &Counters) -> Tally {
     Tally::whole(counters.switched(), counters.bytes_switched)
 }
 
-/// How the row of a port's sink is called.
+/// Returns the name of the row of a port's sink.
 fn sink_name(port: &str) -> String {
     format!("> {port}")
 }
 
-/// What an outlet has sent, and its account with what it was offered.
+/// Returns an outlet's account, with the packets it was offered, and the tally it has sent.
 fn sent(outlet: &Outlet, counters: &Counters) -> (PortAccount, Tally) {
     let offered = counters.copies_out + counters.mirrored;
     let account = PortAccount { offered, ..outlet.sink.account() };
@@ -70,7 +70,7 @@ fn sent(outlet: &Outlet, counters: &Counters) -> (PortAccount, Tally) {
     (account, sent)
 }
 
-/// The source of an end as it is now. `number` counts the sources.
+/// Returns the current state of an end's source. `number` counts the sources.
 pub(super) fn source_place(
     name: &str,
     number: usize,
@@ -90,7 +90,7 @@ pub(super) fn source_place(
     }
 }
 
-/// The sink of an end as it is now. `number` counts the sinks.
+/// Returns the current state of an end's sink. `number` counts the sinks.
 pub(super) fn sink_place(name: &str, number: usize, outlet: &Outlet, counters: &Counters) -> Place {
     let (account, sent) = sent(outlet, counters);
     Place {
@@ -104,7 +104,7 @@ pub(super) fn sink_place(name: &str, number: usize, outlet: &Outlet, counters: &
 }
 
 impl Rows {
-    /// The rows of an end that is closed.
+    /// Adds the rows of a closed end.
     pub(super) fn add(&mut self, name: &str, entry: &Entry, outlet: &Outlet, counters: &Counters) {
         if !entry.inlets.is_empty() {
             let account = entry.account();
@@ -123,7 +123,7 @@ impl Rows {
         self.enter(&name, row, account);
     }
 
-    /// Adds the rows of ends that were closed elsewhere.
+    /// Adds the rows of ends that were closed on another thread.
     pub(super) fn merge(&mut self, other: Self) {
         let Self { rows, through, dropped, bytes_copied, notes, clocks, is_damaged, errors } =
             other;

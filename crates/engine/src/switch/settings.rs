@@ -1,11 +1,11 @@
-//! The keys of the switch, which stand among a port's own: split off here and nowhere else.
+//! Separates the switch's keys from the other keys of a port's address.
 
 use std::str::FromStr;
 
 use burstline_port::{Address, AddressError, Key, PortError};
 use burstline_switch::{PortConfig, VlanMode, VlanSet, parse_quota};
 
-/// What can be said of any port of a switch, besides what its scheme knows.
+/// The keys for any port of a switch, in addition to those of its scheme.
 pub const SWITCH_KEYS: &[Key] = &[
     Key::number("vlan", 1..=4094, "The VLAN of a port without tags [default: 1]"),
     Key::text("trunk", "LIST|all", "The VLANs of a port with tags: 10,20-29"),
@@ -16,14 +16,14 @@ pub const SWITCH_KEYS: &[Key] = &[
     Key::text("mirror", "TARGET", "A sink or a port that gets a copy of both directions"),
 ];
 
-/// A port of a switch, as it was typed.
+/// A port of a switch, as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchPort {
-    /// Without the switch's keys.
+    /// Its address, without the switch's keys.
     pub address: Address,
-    /// What the switch has to know of it.
+    /// Its configuration in the switch.
     pub config: PortConfig,
-    /// Where a copy of both directions goes.
+    /// The mirror target for both directions.
     pub mirror: Option<String>,
 }
 
@@ -34,7 +34,7 @@ impl FromStr for SwitchPort {
         let whole: Address = text.parse()?;
         let is_ours = |name: &str| SWITCH_KEYS.iter().any(|key| key.name == name);
         let values = whole.without(|key| !is_ours(key));
-        // So that errors name the port as it was typed.
+        // Parse from the whole address, so that errors name the port as typed.
         let values = values.values(SWITCH_KEYS)?;
         let vlan: Option<u16> = values.typed_integer("vlan")?;
         let native: Option<u16> = values.typed_integer("native")?;
@@ -65,10 +65,10 @@ impl FromStr for SwitchPort {
 }
 
 impl SwitchPort {
-    /// What the port is called: its address without parameters.
+    /// Returns the port's name: its address without parameters.
     ///
     /// # Errors
-    /// A word without a scheme stands for nothing.
+    /// If the address has no scheme and names no interface.
     pub fn name(&self) -> Result<String, PortError> {
         Ok(self.address.port_name()?)
     }

@@ -1,26 +1,26 @@
-//! What a switch tells of itself.
+//! The status that a switch reports.
 
 use burstline_port::{Losses, PortAccount};
 use burstline_switch::{Counters, LookUps, MacEntry, MacTotals, Mirror, PortConfig, RuleCounts};
 
-/// A port, or a target of mirrors.
+/// The status of a port or a mirror target.
 #[derive(Clone, Debug)]
 pub struct PortStatus {
     /// Its name.
     pub name: String,
-    /// What it is to the switch; `None`: it only gets copies of mirrors.
+    /// Its configuration; `None` for a mirror target.
     pub config: Option<PortConfig>,
-    /// What became of its frames.
+    /// Counters of its frames.
     pub counters: Counters,
-    /// What the switch has dropped of them, by name.
+    /// Frames that the switch has dropped, by name.
     pub dropped: Losses,
-    /// What its sources say, together.
+    /// The combined account of its sources.
     pub incoming: PortAccount,
-    /// What its sink says.
+    /// The account of its sink.
     pub outgoing: PortAccount,
 }
 
-/// A meter at some moment.
+/// The status of a meter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeterStatus {
     /// Its name.
@@ -31,31 +31,31 @@ pub struct MeterStatus {
     pub exceeded: u64,
 }
 
-/// An address that a switch knows.
+/// A MAC address in the table of a switch.
 #[derive(Clone, Debug)]
 pub struct KnownAddress {
     /// Its entry in the table.
     pub entry: MacEntry,
     /// The name of its port.
     pub port: String,
-    /// How long ago it sent, in ns.
+    /// Time since it last sent, in ns.
     pub idle_ns: u64,
 }
 
-/// A switch at some moment.
+/// The status of a switch.
 #[derive(Clone, Debug, Default)]
 pub struct SwitchStatus {
-    /// Its ports and targets of mirrors.
+    /// Its ports and mirror targets.
     pub ports: Vec<PortStatus>,
-    /// What the table of addresses has done.
+    /// Totals of the MAC table.
     pub addresses: MacTotals,
-    /// Rules as they were written, and what each has done.
+    /// Rules as written, and the counters of each.
     pub rules: Vec<(String, RuleCounts)>,
     /// Its meters.
     pub meters: Vec<MeterStatus>,
-    /// Mirrors: where to, and of what.
+    /// Mirrors: the target, and a description of the mirrored traffic.
     pub mirrors: Vec<(String, String)>,
-    /// How rules were looked up.
+    /// Counters of rule look-ups.
     pub look_ups: LookUps,
     /// Seconds in which enough addresses moved to look like a loop.
     pub loops: u64,
@@ -63,7 +63,7 @@ pub struct SwitchStatus {
     pub failed: Vec<String>,
 }
 
-/// What a mirror takes, in words.
+/// Describes the traffic that a mirror takes.
 pub(super) fn taken_by(mirror: &Mirror) -> String {
     let takes = &mirror.takes;
     let list = |word: &str, names: &[String]| match names {

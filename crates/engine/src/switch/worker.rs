@@ -1,4 +1,4 @@
-//! The thread of a switch.
+//! The packet thread of a switch.
 
 use burstline_port::Port;
 
@@ -7,8 +7,8 @@ use super::handle::SwitchOrders;
 use crate::inline::LOOK_EVERY_NS;
 use crate::runtime::{Job, Next, Pause, Polled, Round, Step};
 
-/// The most packets of a source before the next one has its turn. Received packets stay in the
-/// first cache level until they are sent. A peer gets slots of its ring back while it fills others.
+/// The most packets taken from a source per turn. Received packets stay in the L1 cache until they
+/// are sent. A peer gets ring slots back while it fills others.
 const BURST_PACKETS: u64 = 64;
 
 pub(super) struct Worker<'a> {
@@ -66,7 +66,7 @@ impl Step for Worker<'_> {
         let bell: &dyn Port = &self.orders.bell;
         let has_slept = pause.on(self.fabric.open_sources().chain([bell]));
         if has_slept {
-            // Before the next look at orders: one that comes meanwhile rings again.
+            // Lower the bell before taking orders, so an order that arrives later rings it again.
             self.orders.bell.lower();
         }
         has_slept
@@ -91,7 +91,7 @@ impl Step for Worker<'_> {
     }
 
     fn close(&mut self) {
-        // A thread that still asks gets no answer, and does not wait for one.
+        // Drop pending orders, so that their senders stop waiting for an answer.
         while self.orders.orders.try_recv().is_ok() {}
         self.fabric.finish();
     }

@@ -1,19 +1,19 @@
-//! What rules can look at: the fields of a packet as a row of words, and a mask over them.
+//! The fields that rules can match, as a row of words and a mask over them.
 //!
 //! ```text
 //!  word  0                                1       2            3, 4     5, 6     7
 //!        | end | vlan | type | protocol |  source  destination  IP from  IP to    ports
 //! ```
 //!
-//! Addresses of IPv4 stand in the last four bytes of an IPv6 one, behind 0. A field that a packet
-//! does not have is 0; rules about ports also ask for the protocol, so that 0 is never mistaken.
+//! An IPv4 address is in the last four bytes of an IPv6 field; the other bytes are 0. A field that
+//! a packet does not have is 0. Rules on ports also match the protocol, so that 0 is unambiguous.
 
 use burstline_wire::headers::{self, LinkType, Network};
 
 use crate::EndId;
 use crate::frame::Frame;
 
-/// Words of a key.
+/// Number of words in a key.
 pub(crate) const WORDS: usize = 8;
 
 /// The fields of one packet.
@@ -21,7 +21,7 @@ pub(crate) const WORDS: usize = 8;
 pub struct Key(pub(crate) [u64; WORDS]);
 
 impl PartialEq for Key {
-    /// In line: a call for 64 bytes costs more than they do.
+    /// Inlined, because a call would cost more than comparing 64 bytes.
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).fold(0, |unlike, (own, other)| unlike | (own ^ other)) == 0
@@ -34,8 +34,7 @@ impl std::hash::Hash for Key {
     }
 }
 
-/// The bits of a key that a rule looks at, and what they have to be: those outside of the mask
-/// are 0.
+/// The bits of a key that a rule matches, and their values. Value bits outside the mask are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Match {
     pub(crate) value: Key,
@@ -43,7 +42,7 @@ pub struct Match {
 }
 
 impl Key {
-    /// What is known of a frame before parsing it: the end that it came in by, and its VLAN.
+    /// Returns the key known before parsing the headers: the receiving end and the VLAN.
     #[inline]
     pub(crate) fn of_place(end: EndId, frame: &Frame) -> Self {
         let mut key = Self::default();
@@ -51,19 +50,19 @@ impl Key {
         key
     }
 
-    /// Whether the bits of this mask are all of what [`of_place`](Self::of_place) has.
+    /// Returns whether this mask has only bits that [`of_place`](Self::of_place) sets.
     pub(crate) fn is_of_place(&self) -> bool {
         self.0[0] as u32 == 0 && self.0[1..].iter().all(|&word| word == 0)
     }
 
-    /// The bits of both masks.
+    /// Returns the union of both masks.
     pub(crate) fn with(&self, other: &Self) -> Self {
         let mut words = self.0;
         words.iter_mut().zip(&other.0).for_each(|(word, more)| *word |= more);
         Self(words)
     }
 
-    /// The fields of a frame that came in by an end.
+    /// Returns the fields of a frame received on an end.
     pub(crate) fn of(end: EndId, frame: &Frame, bytes: &[u8]) -> Self {
         let headers = headers::parse(LinkType::ETHERNET, bytes);
         let mut key = Self::of_place(end, frame);
@@ -72,7 +71,7 @@ impl Key {
         words[1] = word(&bytes[6..12]);
         words[2] = word(&bytes[..6]);
         let network = headers.network_offset as usize;
-        // By the invariants of `headers` the fixed header is there.
+        // The invariants of `headers` guarantee a complete fixed header.
         match headers.network {
             Network::Ipv4 => {
                 words[4] = word(&bytes[network + 12..network + 16]);
@@ -92,7 +91,7 @@ impl Key {
         key
     }
 
-    /// The bits of this key that are in a mask.
+    /// Returns this key with the bits outside the mask cleared.
     #[inline]
     pub(crate) fn masked(&self, mask: &Self) -> Self {
         let mut words = self.0;
@@ -101,13 +100,13 @@ impl Key {
     }
 }
 
-/// Big-endian bytes, at most 8.
+/// Converts at most 8 big-endian bytes to a word.
 fn word(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
 impl Match {
-    /// Whether a packet's fields are so.
+    /// Returns whether a packet's fields match.
     #[inline]
     pub fn holds(&self, key: &Key) -> bool {
         key.masked(&self.mask) == self.value
@@ -118,7 +117,7 @@ impl Match {
         self.value.0[index] |= (value & mask) << shift;
     }
 
-    /// The end that it came in by.
+    /// Matches the receiving end.
     pub(crate) fn end(&mut self, end: EndId) {
         self.set(0, 48, end.0.into(), 0xffff);
     }
@@ -135,12 +134,12 @@ impl Match {
         self.set(0, 0, protocol.into(), 0xff);
     }
 
-    /// A link address; `is_source` or the destination.
+    /// Matches a MAC address: the source's if `is_source`, else the destination's.
     pub(crate) fn link(&mut self, is_source: bool, address: [u8; 6], mask: [u8; 6]) {
         self.set(if is_source { 1 } else { 2 }, 0, word(&address), word(&mask));
     }
 
-    /// An IP address of 4 or 16 bytes.
+    /// Matches an IP address of 4 or 16 bytes.
     pub(crate) fn ip(&mut self, is_source: bool, address: &[u8], mask: &[u8]) {
         let first = if is_source { 3 } else { 5 };
         let halves = |bytes: &[u8]| match bytes.len() {

@@ -1,4 +1,4 @@
-//! Rules: what they look at, how they are written, and which one fits a packet.
+//! Rules: the fields they match, their syntax, and the look-up of a packet's rule.
 
 pub(crate) mod key;
 pub(crate) mod rules;

@@ -1,46 +1,46 @@
-//! Rules as they are written: what they look at, and what they do.
+//! Rules as written: the fields they match, and their actions.
 
 use std::sync::Arc;
 
 use crate::mirror::Mirror;
 use crate::{Match, Quota, SetFields};
 
-/// What a rule does.
+/// An action of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The frame goes nowhere.
+    /// Drops the frame.
     Drop,
-    /// It goes where its address leads.
+    /// Forwards the frame by its destination address.
     Normal,
-    /// It goes to this end.
+    /// Sends the frame to this end.
     Output(String),
-    /// This end gets a copy, as the frame came.
+    /// Sends a copy of the frame, as received, to this end.
     Mirror(String),
-    /// It goes nowhere where this meter is exceeded.
+    /// Drops the frame if this meter is exceeded.
     Meter(String),
-    /// Fields are set.
+    /// Sets fields.
     Set(SetFields),
 }
 
 /// A rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// As it was written.
+    /// The rule as written.
     pub text: String,
-    /// Of several rules that match, the one with the highest; of equal ones the first.
+    /// The matching rule with the highest priority applies; of equal ones the first.
     pub priority: u16,
-    /// The port that frames come in by, by name.
+    /// The name of the receiving port, if it matches one.
     pub in_port: Option<String>,
-    /// What else it looks at.
+    /// The other fields it matches.
     pub matches: Match,
-    /// What it does.
+    /// Its actions.
     pub actions: Vec<Action>,
 }
 
-/// All that is replaced at once: rules, meters and mirrors.
+/// Rules, meters and mirrors, which are replaced as a unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleSet {
-    /// The rules, in the order in which they were written.
+    /// The rules, in the order written.
     pub rules: Vec<Rule>,
     /// Meters by name.
     pub meters: Vec<(String, Quota)>,
@@ -48,26 +48,26 @@ pub struct RuleSet {
     pub mirrors: Vec<Mirror>,
 }
 
-/// A rule, or a mirror, names an end that there is not.
+/// A rule or a mirror names an end that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownName {
-    /// The rule's number, from 0 on; `None`: it is a mirror.
+    /// The rule's number, from 0; `None` for a mirror.
     pub rule: Option<usize>,
     /// The name.
     pub name: String,
 }
 
-/// What a rule has done.
+/// Counters of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleCounts {
-    /// Frames that it was applied to.
+    /// Frames that it matched.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
 impl Rule {
-    /// The ends that it names.
+    /// Returns the names of ends in the rule.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let named = self.actions.iter().filter_map(|action| match action {
             Action::Output(name) | Action::Mirror(name) => Some(name.as_str()),
@@ -78,7 +78,8 @@ impl Rule {
 }
 
 impl RuleSet {
-    /// The targets of mirrors, of rules' own, too: ends that are no ports have to be opened.
+    /// Returns the targets of all mirrors, including those in rules. The caller must open the
+    /// targets that are not ports.
     pub fn targets(&self) -> Vec<&str> {
         let of_rules = self.rules.iter().flat_map(|rule| &rule.actions);
         let of_rules = of_rules.filter_map(|action| match action {
@@ -92,10 +93,10 @@ impl RuleSet {
         all
     }
 
-    /// Checks that `is_known` knows every name of an end.
+    /// Checks that `is_known` returns true for every name of an end.
     ///
     /// # Errors
-    /// The first that it does not know.
+    /// The first unknown name.
     pub fn check(&self, is_known: impl Fn(&str) -> bool) -> Result<(), UnknownName> {
         for (index, rule) in self.rules.iter().enumerate() {
             if let Some(name) = rule.names().find(|name| !is_known(name)) {
@@ -112,7 +113,7 @@ impl RuleSet {
         Ok(())
     }
 
-    /// As it is kept: shared by the tables that are made of it.
+    /// Wraps the set so that rule tables can share it.
     pub fn shared(self) -> Arc<Self> {
         Arc::new(self)
     }

@@ -1,7 +1,7 @@
-//! Finding the rule of a packet.
+//! Finds the rule of a packet.
 //!
 //! ```text
-//!  key, of what any rule looks at ── as the last one? ──► found
+//!  key, of the bits that rules match ── same as last? ──► found
 //!   └─hash──► exact-match cache: this key's rule ──► found
 //!                  │ another key
 //!                  ▼
@@ -9,10 +9,10 @@
 //!                                              mask B { ... }   until no better one can come
 //! ```
 //!
-//! Rules that look at the same bits are in one space: looking there is one hash, however many rules
-//! it has. The cache remembers the answer for each key, also that no rule matches. A key has only
-//! bits that some rule looks at. So packets that no rule distinguishes share one key; if rules look
-//! only at ports and VLANs, no packet is parsed.
+//! Rules that match the same bits are in one space. Searching a space costs one hash, however many
+//! rules it has. The cache stores the answer for a key, including that no rule matches. A key has
+//! only bits that some rule matches. So packets that no rule distinguishes share one key. If rules
+//! match only ports and VLANs, no packet is parsed.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -26,13 +26,13 @@ use crate::mirror::Mirrors;
 use crate::rules::{Action, RuleCounts, RuleSet};
 use crate::{EndId, Match, SetFields};
 
-/// Entries of the cache: some 150 KiB.
+/// Number of entries in the cache, which takes some 150 KiB.
 const CACHE: usize = 2048;
 
-/// That no rule matches.
+/// The answer that no rule matches.
 const NONE: u32 = u32::MAX;
 
-/// No packet's key: none has a VLAN above 4095.
+/// A key that no packet has, because no VLAN is above 4095.
 const NOBODY: Key = Key([u64::MAX; crate::key::WORDS]);
 
 /// The rule of a key.
@@ -48,7 +48,7 @@ impl Answer {
     const NONE: Self = Self { key: NOBODY, rule: NONE };
 }
 
-/// What a rule does, with numbers in the place of names.
+/// The actions of a rule, with names resolved to numbers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Program {
     pub(crate) is_drop: bool,
@@ -56,28 +56,28 @@ pub(crate) struct Program {
     pub(crate) outputs: Vec<EndId>,
     pub(crate) mirrors: Vec<EndId>,
     pub(crate) meter: Option<usize>,
-    /// As [`Copied::sets`](crate::Copied::sets).
+    /// See [`Copied::sets`](crate::Copied::sets).
     pub(crate) sets: u16,
     pub(crate) vlan: Option<u16>,
 }
 
-/// Rules of one mask.
+/// The rules with one mask.
 #[derive(Debug)]
 struct Space {
     mask: Key,
-    /// The highest priority in it.
+    /// The highest priority of its rules.
     most: u16,
     rules: HashMap<Key, u32, Seed>,
 }
 
-/// How rules were looked up.
+/// Counters of rule look-ups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LookUps {
-    /// Masks that the rules have.
+    /// The number of different masks of the rules.
     pub masks: usize,
     /// Look-ups.
     pub count: u64,
-    /// Those of them that the cache answered.
+    /// Look-ups that the cache answered.
     pub cache_hits: u64,
 }
 
@@ -90,20 +90,20 @@ pub struct RuleTable {
     fields: Vec<SetFields>,
     meters: Vec<Meter>,
     mirrors: Mirrors,
-    /// What any rule looks at.
+    /// The union of the masks of all rules.
     looked_at: Key,
-    /// The answer before, and others.
+    /// The last answer, and the cache of others.
     last: Answer,
     cache: Vec<Answer>,
     counts: Vec<RuleCounts>,
     seed: Seed,
-    /// Without `masks`.
+    /// The counters, with `masks` unset.
     look_ups: LookUps,
 }
 
 impl RuleTable {
-    /// Makes the table of a set. A rule whose port there is not matches nothing; an end there is
-    /// not gets nothing. Cost: some hundred ns a rule.
+    /// Builds the table of a set. A rule whose receiving port does not exist matches nothing, and
+    /// outputs to ends that do not exist are ignored. Cost: some hundred ns per rule.
     pub fn of(
         set: Arc<RuleSet>,
         find: impl Fn(&str) -> Option<EndId>,
@@ -188,13 +188,13 @@ impl RuleTable {
         }
     }
 
-    /// Whether no packet has to be looked into.
+    /// Returns whether there are no rules to look up.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.spaces.is_empty()
     }
 
-    /// The key of a packet: what rules look at of it.
+    /// Returns the key of a packet: the bits of its fields that rules match.
     #[inline]
     pub(crate) fn key(&self, from: EndId, frame: &Frame, bytes: &[u8]) -> Key {
         let key = match self.looked_at.is_of_place() {
@@ -204,7 +204,7 @@ impl RuleTable {
         key.masked(&self.looked_at)
     }
 
-    /// The rule of a packet, by its [`key`](Self::key).
+    /// Finds the rule of a packet by its [`key`](Self::key).
     #[inline]
     pub(crate) fn find(&mut self, key: &Key) -> Option<usize> {
         self.look_ups.count += 1;
@@ -228,7 +228,7 @@ impl RuleTable {
         found
     }
 
-    /// As [`find`](Self::find), without the cache.
+    /// Like [`find`](Self::find), without the cache.
     pub(crate) fn search(&self, key: &Key) -> Option<usize> {
         let mut best: Option<(u16, u32)> = None;
         for space in &self.spaces {
@@ -266,33 +266,33 @@ impl RuleTable {
         &self.mirrors
     }
 
-    /// The fields that a copy has set.
+    /// Returns the fields to set in a copy.
     #[inline]
     pub fn fields(&self, sets: u16) -> Option<&SetFields> {
         self.fields.get(usize::from(sets).checked_sub(1)?)
     }
 
-    /// What it was made of.
+    /// Returns the set that the table was built from.
     pub fn set(&self) -> &Arc<RuleSet> {
         &self.set
     }
 
-    /// What each rule has done, in the order of the set.
+    /// Returns the counters of each rule, in the order of the set.
     pub fn counts(&self) -> &[RuleCounts] {
         &self.counts
     }
 
-    /// Each meter, in the order of the set.
+    /// Returns the meters, in the order of the set.
     pub fn meters(&self) -> &[Meter] {
         &self.meters
     }
 
-    /// How rules were looked up.
+    /// Returns the counters of rule look-ups.
     pub fn look_ups(&self) -> LookUps {
         LookUps { masks: self.spaces.len(), ..self.look_ups }
     }
 
-    /// Goes on counting where `before` was, if it has the same rules and meters.
+    /// Takes over the counts of `before`, if it has the same rules and meters.
     pub(crate) fn go_on(&mut self, before: &Self) {
         let is_same = Arc::ptr_eq(&self.set, &before.set)
             || self.set.rules == before.set.rules && self.set.meters == before.set.meters;
@@ -304,7 +304,7 @@ impl RuleTable {
     }
 }
 
-/// The fields of both, of the same field the later.
+/// Merges two sets of fields; `then` takes precedence.
 fn merged(first: SetFields, then: &SetFields) -> SetFields {
     SetFields {
         source: then.source.or(first.source),

@@ -1,4 +1,4 @@
-//! Rules as text: the words of `ovs-ofctl add-flow`, where they mean the same.
+//! Parses rules as text, in the syntax of `ovs-ofctl add-flow` if the meaning is the same.
 //!
 //! ```text
 //! priority=100,in_port=tap:a,tcp,nw_dst=10.0.0.0/8,tp_dst=80,actions=meter:web,output:tap:b
@@ -6,18 +6,18 @@
 //!
 //! | match | | actions | |
 //! |---|---|---|---|
-//! | `in_port=PORT` | came in by it | `drop` | it goes nowhere |
-//! | `dl_vlan=N` | its VLAN | `normal` | it goes where its address leads |
-//! | `dl_src=`, `dl_dst=MAC[/MASK]` | link addresses | `output:PORT` | it goes there |
-//! | `dl_type=0xN` | EtherType | `mirror:TARGET` | a copy goes there |
-//! | `ip arp icmp tcp udp sctp` | that over IPv4 | `meter:NAME` | dropped where it exceeds that |
-//! | `ipv6 icmp6 tcp6 udp6 sctp6` | that over IPv6 | `mod_vlan_vid:N` | goes on in that VLAN |
+//! | `in_port=PORT` | receiving port | `drop` | drops the frame |
+//! | `dl_vlan=N` | VLAN | `normal` | forwards it by its destination address |
+//! | `dl_src=`, `dl_dst=MAC[/MASK]` | MAC addresses | `output:PORT` | sends it there |
+//! | `dl_type=0xN` | EtherType | `mirror:TARGET` | sends a copy there |
+//! | `ip arp icmp tcp udp sctp` | that over IPv4 | `meter:NAME` | drops it if it exceeds that |
+//! | `ipv6 icmp6 tcp6 udp6 sctp6` | that over IPv6 | `mod_vlan_vid:N` | forwards it in that VLAN |
 //! | `nw_src=`, `nw_dst=IP[/N]` | IPv4 addresses | `mod_dl_src:`, `mod_dl_dst:MAC` | sets it |
 //! | `ipv6_src=`, `ipv6_dst=IP[/N]` | IPv6 addresses | `mod_nw_src:`, `mod_nw_dst:IP` | sets it |
 //! | `nw_proto=N` | IP protocol | `mod_tp_src:`, `mod_tp_dst:N` | sets it |
 //! | `tp_src=`, `tp_dst=N[/MASK]` | ports | | |
 //!
-//! Source of the words: ovs-ofctl(8), "Flow Syntax". Without a priority it is 32768, as there.
+//! Source of the syntax: ovs-ofctl(8), "Flow Syntax". The default priority is 32768, as there.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -27,7 +27,7 @@ use burstline_wire::link_address;
 use crate::port::parse_vlan;
 use crate::{Action, Match, Rule, SetFields};
 
-/// What is wrong with a rule, and where in its text, in bytes.
+/// An error in a rule, and its byte offset in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TextError {
     pub(crate) at: usize,
@@ -37,17 +37,17 @@ pub(crate) struct TextError {
 /// Source: RFC 826.
 const ARP: u16 = 0x0806;
 
-/// As in ovs-ofctl(8).
+/// The default priority, as in ovs-ofctl(8).
 const PRIORITY: u16 = 32_768;
 
-/// What a packet has to be for a word.
+/// The EtherType and protocol that a keyword requires.
 #[derive(Clone, Copy, Default)]
 struct Kind {
     ether_type: Option<u16>,
     protocol: Option<u8>,
 }
 
-/// Words that stand alone: EtherType and protocol.
+/// Keywords without a value, with their EtherType and protocol.
 const KINDS: [Named; 13] = [
     named("ip", ether_type::IPV4, None),
     named("ipv6", ether_type::IPV6, None),
@@ -80,13 +80,13 @@ const ACTIONS: &str = "drop, normal, output:PORT, mirror:TARGET, meter:NAME, mod
                        mod_dl_src:MAC, mod_dl_dst:MAC, mod_nw_src:IP, mod_nw_dst:IP, \
                        mod_tp_src:N, mod_tp_dst:N";
 
-/// A rule on its way.
+/// A rule that is being parsed.
 struct Reader {
     rule: Rule,
     kind: Kind,
 }
 
-/// Reads a rule.
+/// Parses a rule.
 pub(crate) fn parse(text: &str) -> Result<Rule, TextError> {
     const MARK: &str = "actions=";
     let Some(at) = text.find(MARK) else {
@@ -117,14 +117,14 @@ pub(crate) fn parse(text: &str) -> Result<Rule, TextError> {
     Ok(reader.rule)
 }
 
-/// The words of a text and where each begins, behind `start`.
+/// Returns the words of a text and the offset of each, plus `start`.
 fn words(
     text: &str,
     start: usize,
     is_between: impl Fn(char) -> bool,
 ) -> impl Iterator<Item = (usize, &str)> {
     let words = text.split(is_between).filter(|word| !word.trim().is_empty());
-    // A piece of `split` is a part of `text`.
+    // Each piece of `split` is a subslice of `text`.
     words.map(move |word| (start + (word.as_ptr().addr() - text.as_ptr().addr()), word))
 }
 

@@ -1,4 +1,4 @@
-//! A sink that fails in the middle of a burst.
+//! Tests a sink that fails in the middle of a burst.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::*;
 use crate::inline::flows::Flow;
 use crate::inline::{Answers, InlineOptions, config};
 
-/// One that takes nothing.
+/// An [`Onward`] that fails on every packet.
 struct Broken {
     given: u64,
 }
@@ -54,7 +54,7 @@ fn where_a_sink_fails_each_packet_of_the_burst_is_given_lost_or_waits() {
     let flow = |port| Flow::of(LinkType::ETHERNET, &udp(port)).unwrap();
     checkpoint.gate.flows.enter(flow(2), 2, 1);
     let (mut bytes, mut scratch) = (Vec::new(), Scratch::new());
-    // Flow 2 goes on, the others wait for a verdict that nobody gives.
+    // Flow 2 was passed; the others wait for a verdict that never comes.
     for port in [1, 2, 3, 2, 1] {
         let meta = Meta { hash: port.into(), ..Meta::new(0, 64, 0) };
         scratch.push(bytes.len() as u32, 64, &meta);

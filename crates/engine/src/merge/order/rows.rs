@@ -1,4 +1,4 @@
-//! Sorted rows of keys, brought together two at a time.
+//! Merges sorted rows of keys, two at a time.
 //!
 //! ```text
 //!  row a    | 0 |  3  7  8  | MAX |         from the front: the lesser of the next two
@@ -6,37 +6,36 @@
 //!  both     | 0 |  3  4  5  7  8  9  | MAX |
 //! ```
 //!
-//! Each row has a key before it and one behind it that lose against every other. So a step looks at
-//! two keys and nothing else. Which of them is taken is no branch. What a step waits for is the
-//! step before: so a row is made from both ends at once.
+//! Each row has sentinel keys before and after it that lose against every other key. So a step
+//! compares two keys, without bounds checks or a branch on the result. Each step depends on the one
+//! before it, so a row is filled from both ends at once, as two independent chains.
 //!
-//! No two rows have a key in common (their inputs differ).
+//! No two rows have a key in common, because their inputs differ.
 
 use super::{CHUNK, Key};
 
-/// Room for a chunk of up to `ROWS_MOST` rows, a power of two: an index into it is not checked, but
-/// masked.
+/// Slots for a chunk of up to `ROWS_MOST` rows. A power of two, so indices are masked, not checked.
 const SLOTS: usize = 1024;
 const MASK: usize = SLOTS - 1;
 
-/// With more rows it is sorted.
+/// The most rows that are merged; more are sorted instead.
 const ROWS_MOST: usize = 64;
 const _: () = assert!(CHUNK + 2 * ROWS_MOST <= SLOTS);
 
-/// Where a row lies: behind a 0 and before a MAX.
+/// The position of a row, between a 0 and a MAX.
 #[derive(Clone, Copy, Debug, Default)]
 struct Row {
     start: usize,
     len: usize,
 }
 
-/// Some rows.
+/// A set of rows.
 #[derive(Debug)]
 pub(super) struct Rows {
     from: Box<[Key; SLOTS]>,
     to: Box<[Key; SLOTS]>,
     rows: Vec<Row>,
-    /// Where there are too many: all keys, sorted.
+    /// All keys, sorted, if there are too many rows.
     sorted: Vec<Key>,
     is_sorted: bool,
 }
@@ -56,7 +55,7 @@ impl Rows {
         self.is_sorted = false;
     }
 
-    /// A further row, which ascends. All have [`CHUNK`] keys together, if they are not too many.
+    /// Adds an ascending row. All rows have [`CHUNK`] keys together, if they are not too many.
     pub(super) fn add(&mut self, keys: impl ExactSizeIterator<Item = Key>) {
         let len = keys.len();
         if len == 0 {
@@ -75,7 +74,7 @@ impl Rows {
         self.rows.push(Row { start, len });
     }
 
-    /// They are too many.
+    /// Switches to sorting, because there are too many rows.
     #[cold]
     fn give_up(&mut self) {
         for row in self.rows.drain(..) {
@@ -84,7 +83,7 @@ impl Rows {
         self.is_sorted = true;
     }
 
-    /// Brings all together.
+    /// Merges all rows into one.
     pub(super) fn merge(&mut self) {
         if self.is_sorted {
             self.sorted.sort_unstable();
@@ -105,7 +104,7 @@ impl Rows {
         }
     }
 
-    /// All of them, once they are one.
+    /// Returns all keys in order, after [`merge`](Self::merge).
     pub(super) fn keys(&self) -> &[Key] {
         match self.rows.first() {
             Some(row) => &self.from[row.start..row.start + row.len],
@@ -114,14 +113,14 @@ impl Rows {
     }
 }
 
-/// Moves a row, with what is before it and behind it.
+/// Copies a row and its sentinels.
 fn copy(from: &[Key; SLOTS], row: Row, to: &mut [Key; SLOTS]) -> Row {
     let all = row.start - 1..=row.start + row.len;
     to[all.clone()].copy_from_slice(&from[all]);
     row
 }
 
-/// Brings two rows together, where the first begins.
+/// Merges two rows into one that starts where the first does.
 #[inline(never)]
 fn merge_two(from: &[Key; SLOTS], one: Row, other: Row, to: &mut [Key; SLOTS]) -> Row {
     let row = Row { start: one.start, len: one.len + other.len };

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// All packets of `inputs` in the order that comes out, `most` at a time.
+/// Returns all packets of `inputs` as ordered, `most` at a time.
 fn merged(inputs: &[Vec<u64>], most: usize) -> Vec<(usize, usize)> {
     let mut lanes: Vec<Lane> = inputs.iter().map(|_| Lane::new()).collect();
     for (lane, times_ns) in lanes.iter_mut().zip(inputs) {
@@ -20,7 +20,7 @@ fn merged(inputs: &[Vec<u64>], most: usize) -> Vec<(usize, usize)> {
     }
 }
 
-/// What is in order goes: inputs, and indices into their bursts.
+/// Takes the ordered packets. Returns their inputs, and indices into the bursts.
 fn take(order: &Order, lanes: &mut [Lane]) -> Vec<(usize, usize)> {
     let inputs: Vec<usize> = match order.picks() {
         Picks::Keys(keys) => keys.iter().map(|key| input_of(*key)).collect(),
@@ -37,8 +37,8 @@ fn take(order: &Order, lanes: &mut [Lane]) -> Vec<(usize, usize)> {
     inputs.into_iter().map(next).collect()
 }
 
-/// Of the heads, the least comes next, and of equal ones the first input's: packet by packet, until
-/// the input whose turn it is has only its promise.
+/// Orders packets one by one: the least head comes next, the first input's if heads are equal. Ends
+/// when the input whose turn it is has only its promise.
 fn by_heads(inputs: &[Vec<u64>], low_ns: &[u64]) -> Vec<(usize, usize)> {
     let (mut next, mut all) = (vec![0; inputs.len()], Vec::new());
     let head = |input: usize, at: usize| match inputs[input].get(at) {
@@ -56,7 +56,7 @@ fn by_heads(inputs: &[Vec<u64>], low_ns: &[u64]) -> Vec<(usize, usize)> {
     }
 }
 
-/// Times of an input: in steps that are small or not, in runs that are long or not.
+/// Returns the times of an input, in steps and runs of varying sizes.
 fn times(steps: &[(u8, u16)], unit: u64) -> Vec<u64> {
     let mut time_ns = 0;
     let next = |&(pause, count): &(u8, u16)| {
@@ -176,7 +176,7 @@ fn an_idle_input_holds_back_what_is_younger_than_its_promise() {
         (stop, order.len())
     };
     assert_eq!(go(&mut lanes), (Stop::Empty(0), 0));
-    // Its next packet may be of 16, and comes before input 1's then.
+    // Its next packet may have time 16, and would precede input 1's.
     lanes[0].promise(16);
     assert_eq!(go(&mut lanes), (Stop::Empty(0), 1));
     lanes[0].promise(17);

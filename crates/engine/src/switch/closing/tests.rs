@@ -1,4 +1,4 @@
-//! What a sink that is slow to end costs: nothing but its own time.
+//! Tests that a sink that is slow to finish delays nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::{Fabric, Progress, Run, SwitchHandle, Threads};
 
 const PACKETS: u64 = 1000;
 
-/// A sink that ends when it may.
+/// A sink whose `finish` blocks until the test allows it.
 struct Slow {
     sink: Box<dyn Sink>,
     may_end: Receiver<()>,
@@ -62,7 +62,7 @@ fn null() -> Box<dyn Sink> {
     open_sink(&"null:".parse().unwrap(), &OpenOptions::default()).unwrap()
 }
 
-/// A switch whose port `a` has packets for port `b`, and whose mirror is this sink.
+/// Returns a switch whose port `a` has packets for port `b`, and whose mirror is this sink.
 fn mirrored(sink: Slow) -> Fabric {
     let mut fabric = Fabric::new(SwitchConfig::default());
     let address = format!("gen:?packets={PACKETS}").parse().unwrap();
@@ -101,7 +101,7 @@ fn a_sink_that_is_slow_to_end_holds_nobody_up() {
             fabric.remove_mirrors("slow");
             fabric.remove("slow")
         });
-        // The sink has not ended, and the switch answers.
+        // The sink has not finished, and the switch still answers.
         let names = handle.ask(|fabric| fabric.names());
         let through = handle.ask(|fabric| fabric.through().packets);
         let was_gone = is_gone.load(Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! How ends are opened that are no ports.
+//! Tests how mirror targets that are not ports are opened.
 
 use super::*;
 
