@@ -19,7 +19,7 @@
 //! - I1. [`OutputFile::write_all_at`] either wrote all, or reports how many bytes it wrote and why
 //!   it stopped. A full disk is never silent.
 //! - I2. [`WritePath`] says how the file is written; the caller does not guess.
-//! - I3. A regular file has one writer ([`claim`]): two would destroy each other's blocks.
+//! - I3. A regular file has one writer ([`claim`](claim())): two would destroy each other's blocks.
 //!
 //! Source: open(2) "O_DIRECT", statx(2) for the alignment.
 
