@@ -1,10 +1,10 @@
 //! Checks, describes, recovers and extracts from whole files. No live sources.
 //!
 //! ```text
-//!  scan      one pass over one file: every packet, every fault, who counted what
+//!  scan      one pass over one file: every packet, every fault, all counts
 //!  check     a scan alone                                      is the file as it was written?
 //!  survey    a scan that counts sizes, flows, gaps and rates   what is in the file?
-//!  recover   a scan that writes what is sound                  which packets can be saved?
+//!  recover   a scan that writes the sound packets              which packets can be saved?
 //!  extract   a selection of files, as one source in order of time, into a sink
 //! ```
 //!

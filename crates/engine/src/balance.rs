@@ -74,7 +74,7 @@ pub enum Distribution {
     RoundRobin,
 }
 
-/// What workers read.
+/// The log that a worker reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Each worker reads its own log; workers share no memory.
@@ -111,7 +111,7 @@ pub struct BalanceOptions {
     /// ports were opened with. With a name, logs are published: those of the first receive thread
     /// by worker, then those of the next. Receive threads get the first cores.
     pub job: CaptureOptions,
-    /// What workers read.
+    /// The log that a worker reads.
     pub mode: Mode,
     /// The node of each log's memory, by receive thread and then by worker, or by receive thread if
     /// workers share a log. Logs beyond its end follow the log's shape.

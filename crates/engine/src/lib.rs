@@ -28,11 +28,11 @@
 //!
 //! merge      sources --lend--> order --copy--> log --burst--> sink   one thread, in order of time
 //!
-//! generate   gen: --lend--> burst -> sink                        one thread, made and sent in turn
+//! generate   gen: --lend--> burst -> sink                        one thread, makes, sends in turn
 //! replay     files --lend--> burst -> sink, sink
 //!
 //! bounce     port --pass--> port                                 a worker a direction, frames stay
-//! switch     ports --lend--> plan -> ports, mirrors              one thread, orders meanwhile
+//! switch     ports --lend--> plan -> ports, mirrors              one thread, takes live orders
 //! ```
 //!
 //! A job consists of a list of [`Inlet`]s, the placement of its threads ([`Threads`]), and a

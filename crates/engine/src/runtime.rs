@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!  verb ──► Job (clock, budget, progress) ──► crew: a thread a stage
-//!                                               │ settle: core, class, stack; then rights go
+//!                                               │ settle: core, class, stack; drop rights
 //!                                               ▼
 //!  stage:  over? ──► step.poll ──► look at the clock ──► meter, progress, losses
-//!            ▲                                              │ nothing came
+//!            ▲                                              │ nothing found
 //!            └───────────────────── wait, as `--poll` says ◄┘
 //!          over: drain ──► close ──► last look at losses ──► Done { cost, losses, outcome }
 //! ```

@@ -2,7 +2,7 @@
 //! latency.
 //!
 //! ```text
-//!  packet --mark--> stream --> its flow: next expected, and which of the newest have come
+//!  packet --mark--> stream --> its flow: next expected, and which of the newest arrived
 //!           |- check: intact or corrupted                  | missing, duplicate, reordered
 //!           '- time: latency --> histogram
 //! ```

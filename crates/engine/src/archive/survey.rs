@@ -163,7 +163,6 @@ impl Survey {
 
 /// Surveys a whole file.
 ///
-///
 /// # Errors
 /// As [`check`](super::check).
 pub fn survey(reader: CaptureReader, watch: &mut Watch<'_>) -> Result<Survey, EngineError> {

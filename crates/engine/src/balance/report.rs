@@ -8,7 +8,7 @@ use super::{Distribution, Elephant, Mode};
 /// Packets by group and worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BalanceReport {
-    /// What workers read.
+    /// The log that a worker read.
     pub mode: Mode,
     /// How packets were spread.
     pub distribution: Distribution,

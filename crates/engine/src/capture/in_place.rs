@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  kernel's ring | block | block | block | --lend--> burst --transmit--> sink's buffer -> file
-//!                  ^ filled meanwhile                '-- this thread, nothing else --'
+//!                  ^ the kernel fills                '-- this thread alone --'
 //! ```
 //!
 //! The source's queue takes the role of the log between the wire and the disk. While the sink

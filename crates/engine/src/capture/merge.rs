@@ -2,9 +2,9 @@
 //! into the log.
 //!
 //! ```text
-//! merge     the order of what is in hand, a chunk at a time; copied, published
-//! poll      whom the order waits for: a new burst, a new promise, or overdue
-//! pause     as long as nobody has anything
+//! merge     order the held packets, a chunk at a time; copy, publish
+//! poll      the source that the order waits for: a new burst, a new promise, or overdue
+//! pause     while no source has packets
 //! ```
 
 mod copy;

@@ -220,7 +220,6 @@ impl Summary {
             let mut through = tally_of_log(&took.log);
             if count == 1 {
                 // Truncation is known only by interface, so for a thread only if there is just one.
-                //
                 through.wire_bytes = seen.wire_bytes;
             }
             let name = match self.merged {

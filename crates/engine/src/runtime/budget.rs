@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! limit = free + granted to workers + used       a worker takes a grant before each poll and
-//!                                                settles it after: what it did not use is free
+//!                                                settles it after: the unused part is free again
 //! ```
 
 use std::sync::atomic::AtomicU64;

@@ -19,7 +19,7 @@ pub(crate) struct Post<S> {
     pub(crate) step: S,
 }
 
-/// What a stage returns at its end.
+/// The outcome of a stage, with its cost and losses.
 pub(crate) struct Done<T> {
     pub(crate) cost: StageCost,
     /// Packets lost in the job's first second, without those left out on request.

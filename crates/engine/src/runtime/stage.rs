@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   found something     show progress; look at the clock now and then; poll again
-//!   found nothing       look at the clock; flush if that is due; wait, as the step says for what
+//!   found nothing       look at the clock; flush if that is due; wait by the step's `wait`
 //!   at each look        time to the meter, as busy or empty; losses every 100 ms
 //! ```
 //!
@@ -34,13 +34,13 @@ use super::waiting::Waiter;
 pub(crate) struct Polled {
     /// Whether there was work: packets, or packets that a filter rejected.
     pub(crate) has_found: bool,
-    /// What the loop does next.
+    /// The next action of the loop.
     pub(crate) next: Next,
     /// The time, if the step has read the clock.
     pub(crate) now_ns: Option<u64>,
 }
 
-/// What a stage does next.
+/// The next action of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Polls again immediately.

@@ -1,4 +1,4 @@
-//! Where and how a job's threads run.
+//! Placement and scheduling of a job's threads.
 
 use std::collections::BTreeMap;
 use std::thread::{self, ScopedJoinHandle};
@@ -15,7 +15,7 @@ use crate::report::ThreadPlace;
 
 use super::waiting::PollMode;
 
-/// Where and how a job's threads run.
+/// Placement and scheduling of a job's threads.
 #[derive(Clone, Debug)]
 pub struct Threads {
     /// A core for each thread, in the order of the stages; if empty, the kernel chooses.

@@ -1,7 +1,7 @@
 //! How a thread waits for work.
 //!
 //! ```text
-//!            packets came     nothing, for a while      nothing since then
+//!            packet found     none, for a while         none since then
 //! busy       poll             poll                      poll
 //! adaptive   poll             poll                      sleep until a source is readable
 //! interrupt  poll             sleep until a source is readable
@@ -270,7 +270,7 @@ impl Waiter {
             }
             Ok(Ready::TimedOut) => self.naps = self.naps.saturating_add(1),
             Ok(Ready::Interrupted) => {}
-            // The call is not available here; the end of a nap detects what it misses.
+            // poll(2) is not available here: nap instead; the poll after it finds the packets.
             Err(_) => self.is_alarmed = true,
         }
     }

@@ -247,7 +247,7 @@ impl LogPart<'_> {
         self.next = self.next.max(cut);
     }
 
-    /// Writes a burst, up to the end of the file. Returns false if there is none.
+    /// Writes a burst, up to the end of the file. Returns false if no burst is available.
     fn turn(
         &mut self,
         recorded: &mut Recorded,
@@ -260,7 +260,6 @@ impl LogPart<'_> {
                 let first = burst.first_packet();
                 let end = first + burst.len() as u64;
                 // Packets passed over by the reader are counted here, once: F1.
-                //
                 if first > self.next {
                     let passed_over = first.min(self.end.unwrap_or(first)).max(self.next);
                     let gap = passed_over - self.next;

@@ -9,7 +9,6 @@
 //! So it is woken some thousand times a second at most, which limits the cost to the receive
 //! threads. A recorder that no thread unparks (one of several) waits for its logs in turn.
 //!
-//!
 //! Invariant R1: written = seen - lost, for each interface. The recorder counts the packets that it
 //! gives to the sink, and the sink reports which of them were lost. Packets that arrive after the
 //! sink broke are not given to it, and also count as lost.

@@ -157,7 +157,6 @@ impl Standing {
     }
 
     /// Returns the standing of a source that has delivered `packets` and lost `lost`.
-    ///
     pub(crate) fn having_delivered(self, packets: u64, lost: &Losses) -> Self {
         let unaccounted = remainder(self.offered, packets, lost.total(), self.in_flight);
         Self { unaccounted, ..self }
