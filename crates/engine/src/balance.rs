@@ -188,8 +188,7 @@ pub fn balance(
     Ok(report)
 }
 
-/// The logs of a job with their writers and readers; log `receiver * workers + worker`, or
-/// `receiver`.
+/// The logs of a job with both ends; log `receiver * workers + worker`, or `receiver`.
 ///
 /// A shared log has as many seats as all logs of a receive thread would have together.
 struct Ends {

@@ -1,5 +1,4 @@
-//! Capturing: receives from sources into logs on some cores, and drains the logs into a sink on
-//! another.
+//! Capturing: receives into logs on some cores, and drains the logs into a sink on another.
 //!
 //! ```text
 //!  sources 0, 2 --receive-0--> | segment | segment | ... --burst--\
@@ -65,7 +64,7 @@ struct Captured {
 ///
 /// # Errors
 /// Fails if a log could not be made, or the sink could not be opened. Also fails if the threads
-/// could not be started, pinned or given their class. Later errors of ports are in the report's
+/// could not be started, pinned or given their class. Later port errors are in the report's
 /// `errors`.
 pub fn capture(
     sources: Vec<Inlet>,
@@ -81,9 +80,9 @@ pub fn capture(
 }
 
 /// As [`capture`], but merges all sources into one sequence, in order of time: see
-/// [`MergeOptions`]. One thread receives and copies into one log. Another thread records the log,
-/// or the same one does ([`MergeOptions::is_one_thread`]). The options' number of receive threads
-/// is ignored.
+/// [`MergeOptions`]. One thread receives and copies into one log. Another one, or the same
+/// ([`MergeOptions::is_one_thread`]), records the log. The options' number of receive threads is
+/// ignored.
 ///
 /// # Errors
 /// As [`capture`]; also fails if a source lends its packets only once.

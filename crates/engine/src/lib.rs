@@ -28,7 +28,7 @@
 //!
 //! merge      sources --lend--> order --copy--> log --burst--> sink   one thread, in order of time
 //!
-//! generate   gen: --lend--> burst -> sink                        one thread, makes, sends in turn
+//! generate   gen: --lend--> burst -> sink                        one thread, made and sent in turn
 //! replay     files --lend--> burst -> sink, sink
 //!
 //! bounce     port --pass--> port                                 a worker a direction, frames stay

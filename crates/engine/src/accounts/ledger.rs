@@ -12,7 +12,7 @@ pub struct PortReport {
     pub port: String,
     /// Packets that reached it, by its own account.
     pub offered: u64,
-    /// Packets that arrived at the job's own counter.
+    /// Packets delivered, counted by the job itself.
     pub delivered: u64,
     /// Captured bytes of the delivered packets, without FCS.
     pub bytes: u64,

@@ -196,8 +196,7 @@ impl HandoffReport {
 pub struct FlightReport {
     /// The requested length of the history, in ns.
     pub asked_ns: u64,
-    /// How far back the log went at the end, in ns, at most as requested; the shortest of several
-    /// logs.
+    /// How far back the log went at the end, in ns, at most as requested; the shortest of several.
     pub kept_ns: u64,
     /// The shortest history that the memory had room for, in ns, if it was ever too small.
     pub shortest_ns: Option<u64>,

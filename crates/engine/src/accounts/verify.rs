@@ -1,5 +1,4 @@
-//! Verifies generated packets: which were lost, duplicated, reordered or damaged, and their
-//! latency.
+//! Verifies generated packets: losses, duplicates, reordering, damage, and latency.
 //!
 //! ```text
 //!  packet --mark--> stream --> its flow: next expected, and which of the newest arrived

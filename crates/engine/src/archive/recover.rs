@@ -33,8 +33,7 @@ impl Recovered {
     }
 }
 
-/// An interface of a file, and its number in the output. Interfaces beyond the last number share
-/// one.
+/// An interface of a file, and its number in the output. Those past the last number share it.
 struct Known {
     entry: TableEntry,
     port: u8,
@@ -53,8 +52,7 @@ struct Output {
 }
 
 impl Output {
-    /// Returns the number of an interface: the same name and link type is the same interface in all
-    /// files.
+    /// Returns the number of an interface, identified in all files by its name and link type.
     fn port(&mut self, seen: &Seen<'_>, path: &str) -> Result<u8, EngineError> {
         let name = if seen.interface.name.is_empty() { path } else { &seen.interface.name };
         let link = seen.record.link;

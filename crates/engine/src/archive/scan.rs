@@ -40,7 +40,7 @@ pub enum Fault {
     Broken {
         /// Place and cause.
         reason: String,
-        /// Number of the next packet that would follow.
+        /// Number of the packet that would come next.
         packet: u64,
     },
     /// A worklist contradicts the blocks beside it, though the checksum holds.
@@ -214,7 +214,7 @@ impl Scanned {
         if says != has {
             self.fault(Fault::Counts { says, has });
         }
-        // A file that lacks packets has these faults already.
+        // If packets are missing, the counts differ anyway.
         if !self.faults.is_empty() {
             return;
         }

@@ -48,8 +48,7 @@ pub struct WorkerReport {
     pub bytes: u64,
     /// Packets that it did not take, by cause.
     pub lost: Losses,
-    /// The remainder: 0 unless something is wrong. Includes the difference between its own count
-    /// and its sink's.
+    /// The remainder: 0 unless something is wrong. Includes the difference to its sink's count.
     pub unaccounted: i64,
     /// The node of all pages of the logs that it reads, as reported by the kernel. `None` if they
     /// are on several nodes, or the node is unknown.

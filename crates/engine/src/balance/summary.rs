@@ -15,9 +15,8 @@ use crate::runtime::logs::record::Recorded;
 use crate::runtime::{self, Owners, Tally};
 use crate::{EngineError, Inlet, PortReport, Report, StageReport};
 
-/// Returns the interface totals for each worker's sink, for interfaces that the worker saw. Counts
-/// of packets received and lost before spreading are those of the whole interface, the same for all
-/// workers.
+/// Returns the totals of the interfaces that each worker saw, for its sink. Counts of packets
+/// received and lost before spreading are those of the whole interface, the same for all workers.
 pub(super) fn totals(sources: &[Inlet], done: &Balanced) -> Vec<Vec<InterfaceTotals>> {
     let origins = Origin::of_all(sources);
     let of_worker = |recorded: &Recorded| {
@@ -74,8 +73,7 @@ pub(super) fn report(
     let (ports, unseen) = ports(options, sources, &done);
     let mut report = Report::new(ports, &ending);
     report.notes.extend(doubts(sinks, &groups));
-    // Compares both counts of the packets missed by workers: by source, and by the logs' own
-    // numbers.
+    // Compares both counts of missed packets: by source, and by the logs' own numbers.
     for (number, (group, unseen)) in groups.iter().zip(unseen).enumerate() {
         let missed = group.lost.of(Loss::ReaderOverrun);
         report.total.unaccounted += group.unaccounted;
@@ -188,7 +186,7 @@ fn worker(number: usize, sink: Option<&dyn Sink>, done: &Balanced) -> WorkerRepo
     worker
 }
 
-/// Returns a row for each source and group, and the packets that the workers of each group have not
+/// Returns a row for each source and group, and the packets that each group's workers have not
 /// seen.
 fn ports(
     options: &BalanceOptions,

@@ -63,7 +63,7 @@ struct Checked {
     is_over: bool,
 }
 
-/// Passes verdict packets on to the sink.
+/// Passes packets on to the sink after their verdicts.
 struct ToSink<'a> {
     way: &'a mut Way,
     sink: &'a mut dyn Sink,

@@ -1,5 +1,4 @@
-//! The flight recorder: the log keeps a history, and a trigger writes it to a file with the packets
-//! that follow.
+//! The flight recorder: the log keeps a history; a trigger writes it and later packets to a file.
 //!
 //! ```text
 //!                     trigger                  until

@@ -1,5 +1,4 @@
-//! The merging thread: holds a burst of each source, determines the order, and copies the packets
-//! into the log.
+//! The merging thread: holds a burst of each source, orders the packets, copies them into the log.
 //!
 //! ```text
 //! merge     order the held packets, a chunk at a time; copy, publish
@@ -64,8 +63,7 @@ pub(super) struct Merger<'a> {
     /// One for each input.
     lanes: Vec<Lane>,
     order: Order,
-    /// Buffers for the inputs' bursts and for the strands copied from them; empty between two
-    /// chunks.
+    /// Buffers for the inputs' bursts and the strands copied from them; empty between two chunks.
     views: Vec<Option<Part<'static>>>,
     strands: Vec<Strand<'static>>,
     sequence: Sequence,

@@ -131,8 +131,7 @@ impl Summary {
         report
     }
 
-    /// Adds to the packets in flight those that a source lent and the merging thread did not pass
-    /// on.
+    /// Adds packets that a source lent and the merging thread did not pass on to those in flight.
     fn add_merged(&self, source: usize, account: &mut PortAccount) {
         if let Some(merged) = &self.merged {
             account.in_flight += merged.in_hand[source];
@@ -148,8 +147,7 @@ impl Summary {
         Some(MergeReport::new(merged.ports.clone(), merged.lateness_ns, cpu_ns, report))
     }
 
-    /// Returns the packets of each log that the recorder did not see, and how many of them had
-    /// expired.
+    /// Returns the packets of each log that the recorder did not see, and how many had expired.
     fn unasked(&self) -> Vec<Unasked> {
         let mut unasked = vec![Unasked::default(); self.threads.len()];
         for (log, expired) in unasked.iter_mut().zip(&self.recorded.outcome.expired) {

@@ -198,8 +198,7 @@ impl Progress {
         Self::with_workers(sources, 1)
     }
 
-    /// Creates the counters of a job with `sources` sources and `workers` threads that read their
-    /// packets.
+    /// Creates the counters of a job with `sources` sources and `workers` threads that read them.
     pub fn with_workers(sources: usize, workers: usize) -> Self {
         Self {
             received: (0..sources).map(|_| Counter::default()).collect(),
@@ -274,20 +273,17 @@ impl Progress {
         }
     }
 
-    /// Returns the job's threads, in the order of their start. Cost: an uncontended lock, some
-    /// allocations.
+    /// Returns the job's threads, in the order of their start. Cost: a lock, some allocations.
     pub fn stages(&self) -> Vec<StageNow> {
         lock(&self.stages).clone()
     }
 
-    /// Returns the job's logs. Cost: an uncontended lock each; the packet threads do not wait for
-    /// it.
+    /// Returns the job's logs. Cost: an uncontended lock each, which no packet thread waits for.
     pub fn logs(&self) -> Vec<LogNow> {
         lock(&self.logs).iter().map(LogNow::of).collect()
     }
 
-    /// Returns the published name of the logs, and their readers. Cost: as for
-    /// [`logs`](Self::logs).
+    /// Returns the logs' published name and readers. Cost: as for [`logs`](Self::logs).
     pub fn published(&self) -> Option<PublishedReport> {
         lock(&self.shown).as_ref().and_then(Shown::now)
     }

@@ -160,8 +160,7 @@ impl Pause<'_> {
     }
 }
 
-/// Runs a stage on the calling thread, to its end. `number`: the stage whose cost is updated during
-/// the run.
+/// Runs a stage on the calling thread, to its end. `number`: the stage that its cost is shown for.
 pub(super) fn run<S: Step>(job: &Job<'_>, mut step: S, number: Option<usize>) -> Done<S::Outcome> {
     let clock = &job.clock;
     let mut meter = StageMeter::start();

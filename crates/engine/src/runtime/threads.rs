@@ -99,8 +99,7 @@ impl Threads {
             stack::move_to(node).map_err(|error| EngineError::Stack { node, error })?;
             return Ok(Some(node));
         }
-        // Without a plan, failure is acceptable: the node may have no memory, the kernel may have
-        // no nodes.
+        // Without a plan it may fail: the node may have no memory, the kernel may have no nodes.
         Ok(near.filter(|&node| stack::move_to(node).is_ok()))
     }
 

@@ -206,8 +206,7 @@ impl Waiter {
         !self.spins(now_ns) && self.nap(clock)
     }
 
-    /// Waits for an event that wakes no thread: spins, or sleeps for `span_ns`. Returns whether it
-    /// slept.
+    /// Waits for an event that wakes no thread: spins, or sleeps. Returns whether it slept.
     pub(crate) fn wait_for_a_look(
         &mut self,
         span_ns: u64,
@@ -221,8 +220,7 @@ impl Waiter {
         true
     }
 
-    /// Sleeps because the log is full, in every mode: the thread that drains it needs the core
-    /// more.
+    /// Sleeps because the log is full, in every mode: the draining thread needs the core more.
     pub(crate) fn wait_for_room(&mut self, clock: &JobClock<'_>) {
         self.sleeps.sleeps += 1;
         thread::sleep(Duration::from_nanos(NAP_FIRST_NS.min(clock.most_ns())));

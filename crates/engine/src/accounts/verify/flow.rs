@@ -84,8 +84,7 @@ impl Flow {
     }
 
     /// Returns whether packet `sequence`, modulo 2^32, arrived for the first time. The full number
-    /// is the one closest to the expected one. Source of the definition of reordering: RFC 4737,
-    /// section 3.
+    /// is the one closest to the expected one. Source for reordering: RFC 4737, section 3.
     pub(super) fn see(&mut self, sequence: u32) -> bool {
         let ahead = i64::from(sequence.wrapping_sub(self.next as u32) as i32);
         if ahead >= 0 {

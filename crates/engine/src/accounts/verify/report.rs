@@ -22,8 +22,7 @@ pub struct Latency {
     /// only in the first step that it fits. Empty steps are left out; the last has no end.
     pub steps: Vec<(Option<u64>, u64)>,
     /// A finer histogram, for curves: the upper end of each bucket in ns, and its packets. A packet
-    /// is only in the first bucket that it fits. Empty buckets are left out; there are at most
-    /// 2,000.
+    /// is only in the first bucket that it fits. Empty buckets are left out; at most 2,000 remain.
     pub buckets: Vec<(u64, u64)>,
 }
 

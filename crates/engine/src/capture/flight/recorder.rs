@@ -164,8 +164,7 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
             self.recorded.heed(finished, &self.job.clock);
         }
         if !has_found {
-            // The next packets are new. Gaps reported within the history would be in the wrong
-            // place.
+            // The next packets are new; within the history, gaps would be in the wrong place.
             self.gaps.tell(self.job.progress, &self.missed(), self.sink);
         }
         // Subtracts packets that the sink has lost since.

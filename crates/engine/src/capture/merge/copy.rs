@@ -87,8 +87,7 @@ impl Sequence {
         Some(())
     }
 
-    /// Gathers all packets. Cost: some sixty instructions a packet; some thirty if they come in
-    /// runs.
+    /// Gathers packets. Cost: some sixty instructions a packet; some thirty if they come in runs.
     fn gather(
         &mut self,
         goods: Goods<'_>,

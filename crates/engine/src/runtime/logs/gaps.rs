@@ -7,8 +7,8 @@
 //! themselves ([`Capabilities::tells_gaps`](burstline_port::Capabilities)).
 //!
 //! Not reported: losses after the last packet, and those of a recorder too slow for a log of
-//! several interfaces. The interfaces of the latter packets are unknown. Both are in the totals at
-//! the end.
+//! several interfaces. Nothing tells the interfaces of the latter. Both are in the totals at the
+//! end.
 
 use burstline_port::{InterfaceTotals, Loss, LossPlace, Losses, PortAccount, Sink};
 
@@ -130,8 +130,7 @@ fn tell(port: u8, lost: u64, told: &mut u64, sink: &mut dyn Sink) {
     }
 }
 
-/// Returns the losses that no packet is marked with. An injector marks the packet behind those it
-/// drops.
+/// Returns the losses without marks. An injector marks the packet behind those it drops.
 fn unmarked(losses: &Losses) -> u64 {
     losses.missing() - losses.of(Loss::Injected)
 }

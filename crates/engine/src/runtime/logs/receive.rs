@@ -15,14 +15,13 @@ use crate::runtime::{Done, Inlet, Job, Next, Owners, Pause, Polled, Round, Step,
 /// the default segment.
 const RECEIVE_BUDGET: u64 = 1024;
 
-/// Fastest packet rate assumed during a nap, in ns a packet: 10 Mpps. A nap may fill a quarter of a
-/// queue.
+/// Fastest packet rate assumed during a nap, in ns a packet: 10 Mpps. It may fill a quarter queue.
 const PACKET_NS: u64 = 100;
 
 /// The longest time that packets gather, in ns; readers of a log nap longer than that.
 const NAP_MOST_NS: u64 = 1_000_000;
 
-/// Returns how long a source with these queues can be left unpolled, in ns; 0 if not at all or
+/// Returns how long a source with these queues can be left alone, in ns; 0 if not at all or
 /// unknown.
 fn nap_ns(rings: &[RingFill]) -> u64 {
     let queues = rings.iter().filter(|ring| ring.ring == RingKind::Rx);
@@ -139,8 +138,7 @@ pub(crate) struct Receiver<'a, I = Writer> {
 }
 
 impl<'a, I: Intake> Receiver<'a, I> {
-    /// Creates the stage. `sources` come with their numbers in the job; `table` is the job's
-    /// interface table.
+    /// Creates the stage; `sources` come with their numbers in the job, `table` is the job's.
     pub(crate) fn new(
         job: &'a Job<'a>,
         number: usize,

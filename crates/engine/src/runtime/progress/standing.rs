@@ -17,8 +17,7 @@ pub struct StageNow {
     pub cpu_ns: u64,
     /// Wall time of polls that found packets, in ns.
     pub busy_ns: u64,
-    /// Wall time of polls that found nothing, in ns; exceeds the processor time if it was
-    /// preempted.
+    /// Wall time of polls that found nothing, in ns; exceeds processor time if preempted.
     pub empty_ns: u64,
     /// How often it slept.
     pub sleeps: u64,
