@@ -1,19 +1,18 @@
-//! Whole files are checked, described, recovered and searched here. Nothing is live.
+//! Checks, describes, recovers and extracts from whole files. No live sources.
 //!
 //! ```text
-//!  scan      one pass over one file: every packet, every fault, who counted what
+//!  scan      one pass over one file: every packet, every fault, all counts
 //!  check     a scan alone                                      is the file as it was written?
 //!  survey    a scan that counts sizes, flows, gaps and rates   what is in the file?
-//!  recover   a scan that writes what is sound                  which packets can be saved?
+//!  recover   a scan that writes the sound packets              which packets can be saved?
 //!  extract   a selection of files, as one source in order of time, into a sink
 //! ```
 //!
 //! Invariants:
-//! - A1: a packet of a segment whose checksum does not hold is never counted as sound and never
-//!   written.
-//! - A2: offered = written + named losses, as in every job; what damage cost is `corrupt` or
+//! - A1: a packet of a segment with a bad checksum is never counted as sound and never written.
+//! - A2: offered = written + named losses, as in every job; losses to damage are `corrupt` or
 //!   `missing_segments`.
-//! - A3: no file that is read is written.
+//! - A3: input files are never written.
 
 mod extract;
 mod recover;

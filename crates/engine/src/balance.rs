@@ -1,4 +1,4 @@
-//! Balancing: each packet to one worker of each group, all packets of a flow to the same.
+//! Balancing: each packet goes to one worker of each group, all packets of a flow to the same one.
 //!
 //! ```text
 //!                 hash -> bucket -> worker         | log 0 | --burst--> worker 0: count, or a sink
@@ -6,30 +6,30 @@
 //!                      '-- cut off, shed           | log 2 | -- published: another program
 //! ```
 //!
-//! The receive thread borrows packets where the source has them and copies each into the log of its
-//! worker: that is the only copy. A flow's hash is the same in both directions and for fragments
-//! (see the hash kinds). Eight bits made of it are its bucket, and workers share the buckets
-//! equally. So a flow stays with one worker, in order. With several receive threads each has a log
-//! for each worker, and a worker reads one of each.
+//! The receive thread borrows packets from the source's memory and copies each into the log of its
+//! worker, which is the only copy. A flow's hash is the same in both directions and for fragments
+//! (see the hash kinds). Eight bits derived from the hash select a bucket, and workers share the
+//! buckets equally. So a flow stays with one worker, in order. With several receive threads, each
+//! has a log for each worker, and a worker reads one log of each thread.
 //!
-//! A worker is a thread that counts, or one that records into its own sink; or it is another
-//! program, which reads the published log. Groups of workers are applications side by side: each
+//! A worker is a thread that counts, a thread that records into its own sink, or another program
+//! that reads the published log. Groups of workers are applications that run side by side: each
 //! group gets every packet once.
 //!
 //! In mode *share* all workers read one log, and each takes the packets of its buckets: a part of
-//! the log. The log shows the buckets of 64 packets at a time and counts them. So a lapped worker
-//! knows which of the missed packets were its own. A part is published as a log would be.
+//! the log. The log stores the buckets of 64 packets at a time and counts them. So a lapped worker
+//! knows which of the missed packets were its own. A part is published like a log.
 //!
-//! Who owns what when: the logs of a worker are that worker's queue. One that stalls is lapped and
-//! loses its own packets, exactly counted (`reader_overrun`); one whose sink breaks loses what
-//! comes after. Neither holds anybody up, unless the job is lossless.
+//! Isolation: each worker's logs are its own queue. A worker that stalls is lapped and loses its
+//! own packets, exactly counted (`reader_overrun`). A worker whose sink breaks loses later packets.
+//! Neither slows the others, unless the job is lossless.
 //!
 //! Invariants:
 //! - B1: for each worker, offered = delivered + every named loss. `offered` is the receive threads'
 //!   count, the rest is the worker's own. A group's row is the sum of its workers'.
 //! - B2: for each source and group, a row of the report closes. The total counts a packet once for
 //!   each group that should see it.
-//! - B3: packets of one flow from one source are in their order in one log.
+//! - B3: packets of one flow from one source are in one log, in order.
 
 mod elephants;
 pub(crate) mod links;
@@ -62,40 +62,40 @@ pub use report::{BalanceReport, GroupReport, WorkerReport};
 pub use spread::worker_of;
 use spread::{Jobs, Spread, Spreader};
 
-/// The most workers of all groups together, times receive threads: logs that one name can have.
+/// The most workers of all groups together, times receive threads: the most logs of one name.
 pub const WORKERS_MAX: usize = 64;
 
-/// Which worker gets a packet.
+/// How a packet's worker is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
-    /// By its flow hash, of this kind: the one that the sources were opened with.
+    /// By the flow hash, of the kind that the sources were opened with.
     Hash(HashKind),
-    /// One after the other.
+    /// Round robin.
     RoundRobin,
 }
 
-/// What workers read.
+/// The log that a worker reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Each worker reads its own log: they touch nothing of each other.
+    /// Each worker reads its own log; workers share no memory.
     #[default]
     Copy,
-    /// One log, from which each worker takes the packets of its buckets: one copy for any number of
-    /// groups. Only for flows.
+    /// One log, from which each worker takes the packets of its buckets. One copy serves any number
+    /// of groups. Only for distribution by flow.
     Share,
 }
 
 /// The node of a log's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogHome {
-    /// The node: its reader's.
+    /// The node of its reader.
     pub node: NodeId,
-    /// Whether its writer is on another one.
+    /// Whether its writer is on another node.
     pub is_far: bool,
 }
 
 impl LogHome {
-    /// Which way packets go there, if `asked` leaves it open.
+    /// Returns the hand-off to this log, if `asked` leaves it open.
     fn handoff(&self, asked: Handoff) -> Handoff {
         match asked {
             Handoff::Auto if self.is_far => Handoff::Far,
@@ -104,27 +104,27 @@ impl LogHome {
     }
 }
 
-/// What a job is made with.
+/// The options of a balancer.
 #[derive(Clone, Debug)]
 pub struct BalanceOptions {
     /// Threads, the shape of each worker's log, the policy towards workers, and the table that the
     /// ports were opened with. With a name, logs are published: those of the first receive thread
-    /// by worker, then those of the next. Cores are for the receive threads first.
+    /// by worker, then those of the next. Receive threads get the first cores.
     pub job: CaptureOptions,
-    /// What workers read.
+    /// The log that a worker reads.
     pub mode: Mode,
-    /// The node of each log's memory, by receive thread and then by worker, or by receive thread
-    /// where workers share one. Logs beyond its end follow the log's shape.
+    /// The node of each log's memory, by receive thread and then by worker, or by receive thread if
+    /// workers share a log. Logs beyond its end follow the log's shape.
     pub log_homes: Vec<LogHome>,
     /// How packets are spread.
     pub distribution: Distribution,
-    /// Workers of each group; numbered from 0 through all groups.
+    /// Number of workers in each group; workers are numbered from 0 through all groups.
     pub groups: Vec<usize>,
     /// Whether the workers are threads of this job. If not, they are other programs.
     pub has_workers: bool,
-    /// Bytes of each flow to let through.
+    /// Bytes of each flow to pass.
     pub cutoff_bytes: Option<u64>,
-    /// Packets to give up: those that the filter wants.
+    /// Packets to shed: those that match the filter.
     pub shed: Option<Filter>,
 }
 
@@ -135,16 +135,15 @@ impl BalanceOptions {
 }
 
 /// Spreads the packets of all sources over workers until the sources end, a limit is reached or
-/// `stop` is set. `open_sink` opens the sink of a worker, given its number; a sink that breaks ends
-/// its worker, and the last one the job.
+/// `stop` is set. `open_sink` opens the sink of a worker, given its number. A sink that breaks ends
+/// its worker, and the last one ends the job.
 ///
 /// # Errors
-/// As [`capture()`](crate::capture()). What goes wrong with a port later is in the report's
-/// `errors`.
+/// As [`capture()`](crate::capture()). Later errors of ports are in the report's `errors`.
 ///
 /// # Panics
-/// If there is no worker, or more than [`WORKERS_MAX`] allows; or if a log is to be shared, and not
-/// by flow.
+/// Panics if there is no worker, or more than [`WORKERS_MAX`] allows; or if a log is shared without
+/// distribution by flow.
 pub fn balance(
     mut sources: Vec<Inlet>,
     open_sink: impl FnMut(usize) -> Result<Box<dyn Sink>, PortError>,
@@ -167,7 +166,7 @@ pub fn balance(
     let publication = Publication::of(job_options, &ends.offered)?;
     let mut sinks: Vec<_> = (0..crew).map(open_sink).collect::<Result<_, _>>()?;
     let job = Job::start(&job_options.threads, run);
-    // Each has its own clock, so that a broken sink stops nobody else.
+    // Each worker has its own clock, so that a broken sink does not stop the others.
     let own: Vec<_> = sinks.iter().map(|_| job.beside(run)).collect();
     run.progress.show_logs(&ends.logs, publication.as_ref().map(Publication::shown));
     run.progress.start((job_options.log.bytes * ends.logs.len()) as u64);
@@ -189,18 +188,18 @@ pub fn balance(
     Ok(report)
 }
 
-/// The logs of a job with their two ends; log `receiver * workers + worker`, or `receiver`.
+/// The logs of a job with both ends; log `receiver * workers + worker`, or `receiver`.
 ///
-/// A log that is shared has as many seats as all logs of a receive thread would have together.
+/// A shared log has as many seats as all logs of a receive thread would have together.
 struct Ends {
     logs: Vec<Log>,
-    /// What each worker reads, by receive thread and then by worker: its log, or its part of one.
+    /// The log or part of a log that each worker reads, by receive thread and then by worker.
     offered: Vec<Log>,
     /// By receive thread.
     writers: Vec<Vec<Writer>>,
-    /// By worker; none where the workers are other programs.
+    /// By worker; empty if the workers are other programs.
     readers: Vec<Vec<Reader>>,
-    /// Whether a full log is waited for: somebody may hold the job up.
+    /// Whether to wait for a full log, because some reader may hold up the job.
     is_waiting: bool,
 }
 
@@ -253,15 +252,15 @@ impl Ends {
     }
 }
 
-/// What each worker of each group takes of a log that all read.
+/// Returns the part of a shared log that each worker of each group takes.
 fn parts(log: &Log, groups: &[usize]) -> impl Iterator<Item = Log> {
     let part = |worker, workers| log.part(Buckets::of_worker(worker, workers));
     groups.iter().flat_map(move |&workers| (0..workers).map(move |worker| part(worker, workers)))
 }
 
-/// What all threads tell.
+/// The outcome of all threads.
 struct Balanced {
-    /// The receive threads; the workers, none where these are other programs.
+    /// The receive threads, and the workers; no workers if these are other programs.
     crew: Crew<Took, Recorded>,
     /// By receive thread.
     spread: Vec<Spread>,

@@ -1,20 +1,20 @@
-//! Bouncing, run to completion: what comes in by one port leaves by another, on one core.
+//! Bouncing, run to completion: packets received on one port leave by another, on one core.
 //!
 //! ```text
 //! worker 0:  crossing 0 (A > B)   pass: take, treat, hand on        one worker a direction,
 //! worker 1:  crossing 1 (B > A)   pass: take, treat, hand on        or one for several
 //! ```
 //!
-//! Between two `xdp:` ports a packet stays in the frame it came in, between two `dpdk:` ports in
-//! its mbuf. Between other ports the source lends it and the sink copies it. Which it is, and who
-//! copies, the report says. With verdicts (`inline`) it waits in a log in between.
+//! Between two `xdp:` ports a packet stays in its receive frame, between two `dpdk:` ports in its
+//! mbuf. Between other ports the source lends it and the sink copies it. The report says which
+//! applies, and who copies. With verdicts (`inline`) the packet waits in a log in between.
 //!
 //! Invariants:
 //! - N1: one worker runs a crossing. It shares nothing with the other workers but the budget, the
 //!   flag and the progress counters.
 //! - N2: a row is a direction. Packets are offered by the port that they enter by and delivered at
-//!   the port that they leave by. They are lost to a named cause at either.
-//! - N3: however the job ends, every crossing is finished, drained and closed. Only packets that a
+//!   the port that they leave by. Either port may lose them, to a named cause.
+//! - N3: when the job ends, every crossing is finished, drained and closed. Only packets that a
 //!   limit left in a ring are in flight.
 
 mod carry;
@@ -37,22 +37,22 @@ use worker::{CrossingState, Worker};
 /// The outcome of a bounce.
 #[derive(Debug)]
 pub struct Bounced {
-    /// The ledger, as of every job: a row a direction.
+    /// The ledger, with a row for each direction.
     pub report: Report,
-    /// What was done with the packets, and found in them.
+    /// How packets were treated, and what was found in them.
     pub treatment: Treatment,
-    /// Where the frames of each direction were at the end, if packets stayed in theirs.
+    /// Where the frames of each direction were at the end, if packets stayed in their frames.
     pub frames: Vec<Census>,
-    /// What became of packets that waited for verdicts, if they did.
+    /// The outcome of verdicts, if packets waited for them.
     pub inline: Option<InlineReport>,
 }
 
-/// Opens the way from one port to another, and with `is_both` also the way back. A packet socket
-/// takes what the interface receives, unless its address says otherwise: what it sends itself would
-/// come back for ever.
+/// Opens the crossing from one port to another, and with `is_both` also the way back. A packet
+/// socket takes only packets that the interface receives, unless its address says otherwise.
+/// Packets that the socket sends would otherwise loop forever.
 ///
 /// # Errors
-/// What the ports say.
+/// Returns the errors of the ports.
 pub fn open_bounce(
     ends: [&Address; 2],
     is_both: bool,
@@ -77,8 +77,8 @@ pub fn open_bounce(
 /// one if fewer cores are named or exist.
 ///
 /// # Errors
-/// The threads could not be started, pinned or given their class. What goes wrong later is in the
-/// report's `errors`; other crossings go on to their end.
+/// Fails if the threads could not be started, pinned or given their class. Later errors are in the
+/// report's `errors`; other crossings run to their end.
 pub fn bounce(
     crossings: Vec<Box<dyn Crossing>>,
     threads: &Threads,

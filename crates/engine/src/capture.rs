@@ -1,4 +1,4 @@
-//! Capturing: sources into logs on some cores, the logs into a sink on another.
+//! Capturing: receives into logs on some cores, and drains the logs into a sink on another.
 //!
 //! ```text
 //!  sources 0, 2 --receive-0--> | segment | segment | ... --burst--\
@@ -7,19 +7,19 @@
 //!                                log 1
 //! ```
 //!
-//! Most captures have one receive thread. Where there are several, each has its own log: a
-//! log has one writer. Source i goes to thread i modulo their number. Packets of different logs
-//! are not merged by time.
+//! Most captures have one receive thread. With several, each has its own log, because a log has one
+//! writer. Source i goes to thread i modulo their number. Packets of different logs are not merged
+//! by time.
 //!
-//! A receive thread waits for the sink only where that loses nothing. Where every source can wait,
-//! or the user says so, the recorder is a lossless reader. A full log then holds its sources up.
-//! Otherwise it is a lossy one, and what it missed is an exact count.
+//! A receive thread waits for the sink only if that loses nothing. If every source can wait, or the
+//! user says so, the recorder is a lossless reader. A full log then holds up its sources. Otherwise
+//! the recorder is lossy, and its missed packets are counted exactly.
 //!
 //! A single live source whose queue is as deep as a log is recorded in place: by one thread,
 //! without a log. Naming two cores for it prevents that (`in_place`, decision 0011).
 //!
 //! Invariants: those of [`logs`](crate::runtime::logs), and
-//! - K3: a sink is opened last, and finished when all counts are known: it gets them first.
+//! - K3: a sink is opened last. It is finished after all counts are known and it has received them.
 
 mod flight;
 mod in_place;
@@ -43,14 +43,14 @@ use summary::Summary;
 
 pub use flight::{FlightOptions, capture_flight};
 
-/// The logs of a job, with their two ends.
+/// The logs of a job, with their writers and readers.
 struct LogSet {
     logs: Vec<Log>,
     writers: Vec<Writer>,
     readers: Vec<Reader>,
 }
 
-/// What the threads of a capture tell, whichever way packets went.
+/// The outcome of the threads of a capture, for every way of passing packets.
 struct Captured {
     places: Vec<ThreadPlace>,
     took: Vec<Done<Took>>,
@@ -59,12 +59,13 @@ struct Captured {
 }
 
 /// Captures from all sources into a sink until they end, a limit is reached, `stop` is set or the
-/// sink breaks. The sink is opened last, so that no output is left behind by a job that could not
-/// begin.
+/// sink breaks. The sink is opened last, so that a job that could not begin leaves no output
+/// behind.
 ///
 /// # Errors
-/// A log could not be made, or the sink could not be opened. Or the threads could not be started,
-/// pinned or given their class. What goes wrong with a port later is in the report's `errors`.
+/// Fails if a log could not be made, or the sink could not be opened. Also fails if the threads
+/// could not be started, pinned or given their class. Later port errors are in the report's
+/// `errors`.
 pub fn capture(
     sources: Vec<Inlet>,
     open_sink: impl FnOnce() -> Result<Box<dyn Sink>, PortError>,
@@ -78,12 +79,13 @@ pub fn capture(
     capture_by(way, sources, open_sink, options, run)
 }
 
-/// As [`capture`], and has all sources in one sequence, in order of time: see [`MergeOptions`]. One
-/// thread receives and copies into one log. Another thread records the log, or the same one does
-/// ([`MergeOptions::is_one_thread`]). The options' number of receive threads does not matter.
+/// As [`capture`], but merges all sources into one sequence, in order of time: see
+/// [`MergeOptions`]. One thread receives and copies into one log. Another one, or the same
+/// ([`MergeOptions::is_one_thread`]), records the log. The options' number of receive threads is
+/// ignored.
 ///
 /// # Errors
-/// As [`capture`]; or a source lends its packets only once.
+/// As [`capture`]; also fails if a source lends its packets only once.
 pub fn merge(
     sources: Vec<Inlet>,
     open_sink: impl FnOnce() -> Result<Box<dyn Sink>, PortError>,
@@ -107,7 +109,7 @@ enum Way<'a> {
 }
 
 impl Way<'_> {
-    /// How many logs it takes.
+    /// Returns how many logs it needs.
     fn logs(self) -> usize {
         match self {
             Self::InPlace => 0,
@@ -116,7 +118,7 @@ impl Way<'_> {
         }
     }
 
-    /// Whether one thread does all.
+    /// Returns whether one thread does everything.
     fn is_one_thread(self) -> bool {
         match self {
             Self::InPlace => true,
@@ -125,7 +127,7 @@ impl Way<'_> {
         }
     }
 
-    /// How many threads it takes.
+    /// Returns how many threads it needs.
     fn threads(self) -> usize {
         if self.is_one_thread() { 1 } else { self.logs() + 1 }
     }
@@ -141,7 +143,7 @@ fn capture_by(
     let receivers = way.logs();
     options.threads.check(way.threads())?;
     let policy = match way.is_one_thread() {
-        // A process that reads what it has written itself is held up by nobody.
+        // A thread that reads its own log is never held up by it.
         true => Policy::Lossless,
         false => options.policy.unwrap_or_else(|| policy_for(&sources)),
     };
@@ -220,7 +222,7 @@ impl Way<'_> {
     }
 }
 
-/// The only one of a list that has one.
+/// Returns the only item of a list of one.
 fn only<T>(list: Vec<T>) -> T {
     let mut list = list.into_iter();
     match (list.next(), list.next()) {
@@ -229,12 +231,12 @@ fn only<T>(list: Vec<T>) -> T {
     }
 }
 
-/// The core of the recorder, of those named: the last one.
+/// Returns the recorder's index in the list of cores: the last one.
 fn recorder_core(threads: &Threads, receivers: usize) -> usize {
     threads.cores.len().saturating_sub(1).max(receivers)
 }
 
-/// Runs a receive thread for each log, and the one that reads all of these.
+/// Runs a receive thread for each log, and the thread that reads all of them.
 fn receive_into<R: Step>(
     job: &Job<'_>,
     options: &CaptureOptions,

@@ -1,4 +1,4 @@
-//! The engine: safe loops over bursts, and the ledger that they fill.
+//! The engine: safe loops over bursts, and the ledger that these loops fill.
 //!
 //! # Start here
 //!
@@ -32,29 +32,29 @@
 //! replay     files --lend--> burst -> sink, sink
 //!
 //! bounce     port --pass--> port                                 a worker a direction, frames stay
-//! switch     ports --lend--> plan -> ports, mirrors              one thread, orders meanwhile
+//! switch     ports --lend--> plan -> ports, mirrors              one thread, takes live orders
 //! ```
 //!
-//! A job is a list of [`Inlet`]s, where its threads run ([`Threads`]), and a [`Run`]. A run has a
-//! flag that ends it, its [`Limits`], and its [`Progress`], which any thread may read meanwhile.
-//! [`count()`] and [`capture()`] run it to its end and return a [`Report`].
+//! A job consists of a list of [`Inlet`]s, the placement of its threads ([`Threads`]), and a
+//! [`Run`]. A run has a stop flag, its [`Limits`], and its [`Progress`], which any thread may read
+//! during the job. [`count()`] and [`capture()`] block until the job ends and return a [`Report`].
 //!
-//! What every thread does besides its own work is the `runtime`'s: the loop around a stage's step,
-//! and the stages that fill and read logs. A verb is a composition of such stages and logs, and a
-//! report of what they tell.
+//! The `runtime` module does the work that all threads share: the loop around a stage's step, and
+//! the stages that fill and read logs. A verb composes such stages and logs, and builds a report
+//! from their outcomes.
 //!
-//! Who counts what: `offered` and losses come from the ports' own accounts. `delivered` is counted
-//! here, from the worklists that arrived. What a lossy reader missed comes from packet numbers in
-//! the log. The remainder of these three, `unaccounted`, is 0 or something is wrong.
+//! Sources of the counts: `offered` and losses come from the ports' own accounts. `delivered` is
+//! counted here, from the worklists that arrived. Packets missed by a lossy reader come from packet
+//! numbers in the log. The remainder of these three, `unaccounted`, is 0 unless something is wrong.
 //!
 //! Invariants:
 //! - I1: every port's row closes: offered = delivered + lost + in flight + unaccounted, with signed
-//!   `unaccounted`. The total row is the sum of the rows, except that what the recorder missed is
-//!   the log's exact count.
+//!   `unaccounted`. The total row is the sum of the rows, except that the recorder's misses are the
+//!   log's exact count.
 //! - I2: a limit on packets is exact for any number of sources and threads.
-//! - I3: however a job ends, the threads are joined, the sink is finished and the ledger is whole.
+//! - I3: when a job ends, its threads are joined, the sink is finished and the ledger is complete.
 //!   A job ends by the end of its sources, a limit, the flag or an error.
-//! - I4: nothing is printed here, and no thread outlives its job.
+//! - I4: this crate prints nothing, and no thread outlives its job.
 #![forbid(unsafe_code)]
 
 mod accounts;
@@ -116,7 +116,7 @@ pub use switch::{
 };
 pub use verify::{FLOWS_MAX, FlowVerdict, Integrity, Latency, Verdict, Verifier, WINDOW};
 
-// The page's code is compiled and run: cargo test --doc.
+// Compiles and runs the code of the page: cargo test --doc.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/rust-interface.md")]
 struct RustInterface;

@@ -1,33 +1,32 @@
-//! The runtime: what every thread of every job does besides its own work.
+//! The runtime: the work that every thread of every job does besides its own step.
 //!
 //! ```text
 //!  verb ──► Job (clock, budget, progress) ──► crew: a thread a stage
-//!                                               │ settle: core, class, stack; then rights go
+//!                                               │ settle: core, class, stack; drop rights
 //!                                               ▼
 //!  stage:  over? ──► step.poll ──► look at the clock ──► meter, progress, losses
-//!            ▲                                              │ nothing came
+//!            ▲                                              │ nothing found
 //!            └───────────────────── wait, as `--poll` says ◄┘
 //!          over: drain ──► close ──► last look at losses ──► Done { cost, losses, outcome }
 //! ```
 //!
-//! A verb brings [`Step`]s: what one poll does, what to wait for, what it has to tell at the end.
-//! The loop around a step exists once ([`stage`]), as do the steps that fill logs and read them
-//! ([`logs`]). A verb puts these together and makes a report of its threads' outcomes.
+//! A verb supplies [`Step`]s: what one poll does, what to wait for, and the outcome at the end. The
+//! loop around a step exists once ([`stage`]), as do the steps that fill and read logs ([`logs`]).
+//! A verb combines these and builds a report from its threads' outcomes.
 //!
-//! Who owns what when: a [`Job`] is shared and lives as long as its threads. A step belongs to its
-//! thread until `end` turns it into its outcome. The loop owns meter, patience and the watch over
-//! losses. Ports belong to steps, which borrow them of the verb, so the verb has them back for its
-//! report.
+//! Ownership: a [`Job`] is shared and outlives its threads. A step belongs to its thread until
+//! `end` turns it into its outcome. The loop owns the meter, the waiter and the loss watch. Steps
+//! borrow their ports from the verb, which uses the ports again for its report.
 //!
 //! Invariants:
-//! - T1: a thread that cannot take its place breaks the job off, and still runs its stage: sources
-//!   end, logs are closed, everything is counted. Its job returns the error.
+//! - T1: a thread that cannot take its place breaks off the job but still runs its stage. Sources
+//!   end, logs are closed, and everything is counted. The job returns the error.
 //! - T2: a stage of sources ends at most one poll after the job's clock says so. A stage that reads
-//!   logs ends when these have ended, so nothing stays between the two.
-//! - T3: losses are read every 100 ms and once more at the end. Only this loop knows what was lost
-//!   in the first second.
-//! - T4: no thread outlives [`run`], and none keeps rights that it does not need. The thread that
-//!   starts the others gives its own up last, because they begin with its rights.
+//!   logs ends after these logs have ended, so no packet is left between the two.
+//! - T3: losses are read every 100 ms and once more at the end. Only this loop knows the losses of
+//!   the first second.
+//! - T4: no thread outlives [`run`], and none keeps privileges that it does not need. The starting
+//!   thread drops its own last, because new threads inherit its privileges.
 
 pub(crate) mod budget;
 pub(crate) mod clock;

@@ -1,4 +1,4 @@
-//! The ledger: offered = delivered + every named loss + in flight, and what does not add up.
+//! The ledger: offered = delivered + every named loss + in flight, and the unaccounted remainder.
 
 use burstline_port::{Losses, PortAccount};
 use burstline_wire::ethernet::{FCS_BYTES, GAP_BYTES};
@@ -12,23 +12,23 @@ pub struct PortReport {
     pub port: String,
     /// Packets that reached it, by its own account.
     pub offered: u64,
-    /// Packets that arrived where the job takes them, counted there.
+    /// Packets delivered, counted by the job itself.
     pub delivered: u64,
-    /// Their bytes that are here, without FCS.
+    /// Captured bytes of the delivered packets, without FCS.
     pub bytes: u64,
-    /// Their bytes on the wire, without FCS.
+    /// Wire bytes of the delivered packets, without FCS.
     pub wire_bytes: u64,
     /// Packets not delivered, by cause: the port's and the job's.
     pub lost: Losses,
-    /// Packets in the port's hands when the job ended.
+    /// Packets that the port held when the job ended.
     pub in_flight: u64,
-    /// Packets delivered without their end.
+    /// Packets delivered truncated.
     pub truncated: u64,
-    /// Fragments that were hashed without their datagram's first: not with their flow.
+    /// Fragments hashed without the first fragment of their datagram, so not with their flow.
     pub fragments_unmatched: u64,
-    /// How often the writer of a log that it reads was stopped or died.
+    /// How often the writer of the log behind this source was stopped or died.
     pub writer_down: u64,
-    /// What does not add up: 0, or there is a mistake in this program.
+    /// The remainder: 0 unless this program has a bug.
     pub unaccounted: i64,
 }
 
@@ -47,7 +47,7 @@ pub struct Total {
     pub lost: Losses,
     /// The sum of all causes, including packets left out on request.
     pub lost_total: u64,
-    /// Losses within the first second of the job, without what was left out on request.
+    /// Losses within the first second of the job, without packets left out on request.
     pub lost_first_second: u64,
     /// As in a row.
     pub in_flight: u64,
@@ -59,17 +59,17 @@ pub struct Total {
     pub unaccounted: i64,
     /// Delivered packets a second.
     pub packets_per_s: f64,
-    /// Their wire bytes without FCS, in bits a second.
+    /// Wire bits of delivered packets a second, without FCS.
     pub l2_bits_per_s: f64,
     /// The same with FCS, preamble and gap.
     pub line_bits_per_s: f64,
-    /// Bytes copied between the source and where they were delivered.
+    /// Bytes copied between the source and the place of delivery.
     pub bytes_copied: u64,
 }
 
 impl PortReport {
-    /// The row of a source with this `account`: `delivered` arrived, and `lost` was lost behind the
-    /// source.
+    /// Creates the row of a source with this `account`. `delivered` arrived, and `lost` was lost
+    /// behind the source.
     pub(crate) fn new(port: &str, account: &PortAccount, delivered: &Tally, lost: &Losses) -> Self {
         let mut all = account.lost.clone();
         all.merge(lost);
@@ -117,12 +117,12 @@ impl Total {
     }
 }
 
-/// Bits that packets took on the line.
+/// Returns the bits that packets took on the line.
 pub(crate) fn line_bits(packets: u64, wire_bytes: u64) -> f64 {
     (wire_bytes as f64 + packets as f64 * f64::from(FCS_BYTES + GAP_BYTES)) * 8.0
 }
 
-/// offered - delivered - lost - in flight, which may be negative when something is counted twice.
+/// Returns offered - delivered - lost - in flight, which is negative if something is counted twice.
 pub(crate) fn remainder(offered: u64, delivered: u64, lost: u64, in_flight: u64) -> i64 {
     let remainder =
         i128::from(offered) - i128::from(delivered) - i128::from(lost) - i128::from(in_flight);

@@ -1,4 +1,4 @@
-//! What a job says at its end: its ledger, its report, and what became of numbered packets.
+//! The accounts of a finished job: its ledger, its report, and the verdict on numbered packets.
 
 pub(crate) mod ledger;
 pub(crate) mod report;

@@ -1,4 +1,4 @@
-//! What a job returns: plain data, which the caller prints.
+//! The report of a job: plain data, which the caller prints.
 
 use std::collections::BTreeMap;
 
@@ -18,55 +18,55 @@ use crate::{
     PublishedReport, Total,
 };
 
-/// Everything there is to say of a job.
+/// The complete report of a job.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// From the start of the threads until the last one ended, in ns.
+    /// Time from the start of the threads until the last one ended, in ns.
     pub elapsed_ns: u64,
     /// A row for each source.
     pub ports: Vec<PortReport>,
-    /// Their sum.
+    /// The sum of the rows.
     pub total: Total,
     /// How its threads waited for packets.
     pub poll: PollMode,
-    /// What each thread did and cost.
+    /// Work and cost of each thread.
     pub stages: Vec<StageReport>,
     /// Where the threads ran.
     pub placement: PlacementReport,
-    /// What memory packets lay in.
+    /// The memory that held the packets.
     pub memory: MemoryReport,
-    /// Whose clock the packets' times are from.
+    /// The clock of the packets' times.
     pub timestamp: TimestampReport,
-    /// What became of the past, in a job that keeps it.
+    /// The history and its files, in a job that keeps one.
     pub flight: Option<FlightReport>,
-    /// What a merge has to say.
+    /// The outcome of a merge.
     pub merge: Option<MergeReport>,
-    /// Who got what, in a job that spreads packets over workers.
+    /// Packets of each worker, in a job that spreads packets over workers.
     pub balance: Option<BalanceReport>,
-    /// What became of flow records, in a job that makes some.
+    /// The outcome of flow records, in a job that makes some.
     pub flows: Option<FlowsReport>,
-    /// What the job cost.
+    /// The cost of the job.
     pub cpu: CpuReport,
     /// The earliest and the latest packet time, in ns since 1970, if there was a packet.
     pub packet_times_ns: Option<(u64, u64)>,
-    /// Things to tell: damage with its place, what was adapted.
+    /// Notes for the user: damage with its place, adapted settings.
     pub notes: Vec<String>,
-    /// Those of the notes that explain how ports work, or were printed while the job ran.
+    /// Those notes that explain how ports work, or were printed while the job ran.
     pub hints: Vec<String>,
-    /// What kind of memory was not available, and what would mend it.
+    /// Memory that was not available, and how to fix that.
     pub memory_notes: Vec<String>,
-    /// What ended a part of the job early.
+    /// Errors that ended a part of the job early.
     pub errors: Vec<EngineError>,
-    /// Under which name its logs could be read, and who did.
+    /// The published name of its logs, and their readers.
     pub published: Option<PublishedReport>,
-    /// Whether some input could not be understood.
+    /// Whether some input could not be parsed.
     pub is_damaged: bool,
 }
 
 /// One thread of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StageReport {
-    /// What it does.
+    /// Name of the stage.
     pub name: String,
     /// Processor time, as a percentage of one core over the job.
     pub cpu_percent: f64,
@@ -82,43 +82,42 @@ pub struct StageReport {
     pub packets_out: u64,
     /// Packets lost in it.
     pub lost: u64,
-    /// The most segments that waited for it, 0 where none can wait.
+    /// The most segments that waited for it, 0 if none can wait.
     pub high_water: u64,
     /// How often the thread slept.
     pub sleeps: u64,
-    /// Sleeps that ended because there was something to do, not because their time was up.
+    /// Sleeps that ended because there was work, not because their time was up.
     pub wakes: u64,
 }
 
 /// Where one thread ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadPlace {
-    /// The stage.
+    /// Name of the stage.
     pub name: String,
-    /// The core it was pinned to, if it was.
+    /// The core it was pinned to, if any.
     pub pinned_to: Option<CoreId>,
     /// The node of the core it started on.
     pub node: Option<NodeId>,
     /// Its scheduling class.
     pub class: SchedulingClass,
-    /// The node that its stack was moved to, if it was.
+    /// The node that its stack was moved to, if any.
     pub stack_node: Option<NodeId>,
-    /// Pages of its stack by node, as the kernel told when it had done its work; empty if the
-    /// kernel does not tell.
+    /// Pages of its stack by node, as reported by the kernel at the end; empty if unknown.
     pub stack: BTreeMap<NodeId, usize>,
-    /// What it might still do when it had done its work.
+    /// Privileges that it still had at the end.
     pub rights: Held,
 }
 
 impl ThreadPlace {
-    /// Asks where the stack of the calling thread, whose place this is, is now, and what it may
-    /// do. Cost: a system call for some hundred pages, and a text of the kernel's.
+    /// Reads where the calling thread's stack is, and which privileges it has. The place must be
+    /// that thread's. Cost: a system call for some hundred pages, and a text file of the kernel.
     pub(crate) fn look(&mut self) {
         self.stack = stack::nodes().unwrap_or_default();
         self.rights = Held::read();
     }
 
-    /// Pages of the stack that are not where they were planned to be.
+    /// Returns the pages of the stack that are not on their planned node.
     pub fn stray_pages(&self) -> usize {
         let Some(planned) = self.stack_node else { return 0 };
         self.stack.iter().filter(|(node, _)| **node != planned).map(|(_, pages)| pages).sum()
@@ -130,33 +129,33 @@ impl ThreadPlace {
 pub struct PlacementReport {
     /// The cores that this process may use.
     pub allowed_cores: Vec<CoreId>,
-    /// One for each stage.
+    /// One place for each stage.
     pub threads: Vec<ThreadPlace>,
-    /// Why there: what was assumed, or was not available.
+    /// Reasons for the placement: assumptions, and what was not available.
     pub notes: Vec<String>,
 }
 
-/// What memory packets lay in.
+/// The memory that held the packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryReport {
     /// The size of its pages, in bytes.
     pub page_bytes: usize,
-    /// What kind of page that is.
+    /// Kind of the pages.
     pub page_kind: String,
-    /// The node of all pages looked at; `None` if they are on several, or it is not known.
+    /// The node of all checked pages; `None` if they are on several nodes, or it is unknown.
     pub node: Option<NodeId>,
-    /// The log's packet memory, in bytes; 0 where the job has no log.
+    /// The log's packet memory, in bytes; 0 without a log.
     pub log_bytes: usize,
-    /// One segment of it, in bytes.
+    /// Size of a segment, in bytes.
     pub segment_bytes: usize,
-    /// Which way packets went to their readers.
+    /// How packets were handed to their readers.
     pub handoff: HandoffReport,
-    /// What the process had in RAM at the end of the job.
+    /// Resident memory of the process at the end of the job.
     pub resident: ResidentMemory,
 }
 
 impl Default for MemoryReport {
-    /// A job without a log: ports keep packets in ordinary pages.
+    /// The memory of a job without a log: ports keep packets in ordinary pages.
     fn default() -> Self {
         Self {
             page_bytes: 4096,
@@ -170,19 +169,19 @@ impl Default for MemoryReport {
     }
 }
 
-/// Which way packets went from core to core.
+/// How packets were handed from core to core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HandoffReport {
-    /// As it was asked for.
+    /// The requested hand-off.
     pub asked: Handoff,
     /// Segments of all logs.
     pub segments: u64,
-    /// Of them, those whose packets went past the caches.
+    /// How many of them bypassed the caches.
     pub far_segments: u64,
 }
 
 impl HandoffReport {
-    /// Of a job's logs, at least one.
+    /// Returns the hand-off of a job's logs, of which there is at least one.
     fn of(logs: &[Log]) -> Self {
         Self {
             asked: logs.first().map(|log| log.config().handoff).unwrap_or_default(),
@@ -192,49 +191,49 @@ impl HandoffReport {
     }
 }
 
-/// What became of the past, in a job that keeps it until a trigger asks for it.
+/// The history of a job that keeps it until a trigger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlightReport {
-    /// How much of it should be kept, in ns.
+    /// The requested length of the history, in ns.
     pub asked_ns: u64,
-    /// How far back the log went at the end, in ns, at most as asked; of several the shortest.
+    /// How far back the log went at the end, in ns, at most as requested; the shortest of several.
     pub kept_ns: u64,
-    /// The least that the memory was enough for, in ns, if it was ever too small.
+    /// The shortest history that the memory had room for, in ns, if it was ever too small.
     pub shortest_ns: Option<u64>,
-    /// The size of each log that would have been enough, in bytes, if this one was not.
+    /// The size of each log that would have been enough, in bytes, if this one was too small.
     pub wanted_bytes: Option<u64>,
-    /// What was written, in order.
+    /// The files written, in order.
     pub files: Vec<FlightFile>,
 }
 
-/// One file of such a job: of a flight recorder.
+/// One file of a flight recorder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlightFile {
     /// Its name.
     pub name: String,
     /// Packets given to it.
     pub packets: u64,
-    /// How far back before its trigger the log went, in ns, at most as asked: older packets are not
-    /// in the file.
+    /// How far back before its trigger the log went, in ns, at most as requested: older packets are
+    /// not in the file.
     pub kept_ns: u64,
     /// Triggers that it answers.
     pub triggers: u64,
 }
 
-/// Whose clock the packets' times are from.
+/// The clock of the packets' times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TimestampReport {
     /// The sources' kinds of clock, each once, joined with `+`.
     pub source: String,
 }
 
-/// What a job cost.
+/// The cost of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuReport {
     /// Processor time of the whole process during the job.
     pub usage: CpuUsage,
-    /// Time in softirqs during the job, in ns: of the whole machine, since the kernel does not say
-    /// on whose behalf. In ticks of 10 ms. `None` where it is not known.
+    /// Time in softirqs during the job, in ns, in ticks of 10 ms. It covers the whole machine,
+    /// because the kernel does not attribute it. `None` if unknown.
     pub softirq_ns: Option<u64>,
     /// Percent of one core for each Gbit/s of line rate.
     pub rho_total: f64,
@@ -242,7 +241,7 @@ pub struct CpuReport {
     pub rho_busy: f64,
 }
 
-/// What a job's report is put together from, besides its rows and stages.
+/// The base of a job's report, besides its rows and stages.
 pub(crate) struct Ending {
     pub(crate) elapsed_ns: u64,
     pub(crate) usage: Usage,
@@ -254,7 +253,7 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// Of a job in which nothing was counted yet.
+    /// Starts the summary of a job in which nothing was counted yet.
     pub(crate) fn of(elapsed_ns: u64, usage: Usage) -> Self {
         Self {
             elapsed_ns,
@@ -266,7 +265,7 @@ impl Ending {
         }
     }
 
-    /// Adds what one thread tells.
+    /// Adds the cost and losses of one thread.
     pub(crate) fn add<T>(&mut self, done: &Done<T>) {
         self.empty_ns += done.cost.empty_ns;
         self.lost_first_second += done.lost_first_second;
@@ -274,7 +273,7 @@ impl Ending {
 }
 
 impl Report {
-    /// Puts the report together; memory, notes and errors are the caller's.
+    /// Creates the report; the caller fills in memory, notes and errors.
     pub(crate) fn new(ports: Vec<PortReport>, ending: &Ending) -> Self {
         let mut total = Total::of(&ports, ending.elapsed_ns);
         total.bytes_copied = ending.bytes_copied;
@@ -304,7 +303,7 @@ impl Report {
         }
     }
 
-    /// Takes over what the ports have to tell.
+    /// Adds the notes and clocks of the sources.
     pub(crate) fn hear(&mut self, sources: &[Inlet]) {
         let mut clocks: Vec<&str> = Vec::new();
         for source in sources {
@@ -320,14 +319,14 @@ impl Report {
         }
     }
 
-    /// Takes over what one port has to tell.
+    /// Adds the notes of one port.
     pub(crate) fn hear_port(&mut self, port: &dyn Port) {
         let account = port.account();
         self.is_damaged |= account.is_damaged;
         let printed = account.warnings.iter().chain(&account.events);
         self.hints.extend(account.hints.iter().chain(printed).cloned());
         for note in account.warnings.into_iter().chain(account.notes) {
-            // The ports of one interface say the same of it.
+            // Ports of one interface report the same notes.
             if !self.notes.contains(&note) {
                 self.notes.push(note);
             }
@@ -338,7 +337,7 @@ impl Report {
         }
     }
 
-    /// Says what memory the logs lie in; where they differ, the first one's.
+    /// Describes the logs' memory; if the logs differ, the first one's.
     pub(crate) fn describe_logs(&mut self, logs: &[Log]) {
         let Some(first) = logs.first() else { return };
         let mut nodes: Vec<_> = logs.iter().flat_map(|log| log.placement().nodes.keys()).collect();
@@ -359,7 +358,7 @@ impl Report {
         }
     }
 
-    /// Whether the job did what it was asked to, with nothing unexplained. Losses are explained.
+    /// Returns whether the job did its work, with nothing unexplained. Losses are explained.
     pub fn is_success(&self) -> bool {
         self.errors.is_empty()
             && !self.is_damaged
@@ -368,8 +367,8 @@ impl Report {
     }
 }
 
-/// Percent of one core for each Gbit/s: both over the same time, which therefore cancels out.
-/// 0 where there was no traffic.
+/// Returns percent of one core for each Gbit/s. Both are over the same time, which cancels out. 0
+/// without traffic.
 pub(crate) fn rho(cpu_ns: u64, gigabits: f64) -> f64 {
     if gigabits > 0.0 { cpu_ns as f64 / 1e9 * 100.0 / gigabits } else { 0.0 }
 }

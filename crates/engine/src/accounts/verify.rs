@@ -1,22 +1,21 @@
-//! What became of generated packets: lost, doubled, overtaken, damaged, and how long they took.
+//! Verifies generated packets: losses, duplicates, reordering, damage, and latency.
 //!
 //! ```text
-//!  packet --mark--> stream --> its flow: next expected, and which of the newest have come
+//!  packet --mark--> stream --> its flow: next expected, and which of the newest arrived
 //!           |- check: intact or corrupted                  | missing, duplicate, reordered
 //!           '- time: latency --> histogram
 //! ```
 //!
-//! A packet is known by its [mark](burstline_wire::mark) alone. A corrupted packet is believed only
-//! to have arrived. Its number counts as missing from its flow; lost is what is missing minus what
-//! came corrupted. A packet whose magic is damaged and nothing else is known by its check. What was
-//! lost behind the last packet that came cannot be seen here: for that one has to know how many
-//! were sent.
+//! A packet is identified only by its [mark](burstline_wire::mark). A corrupted packet proves only
+//! that it arrived. Its number counts as missing from its flow; lost = missing - corrupted. A
+//! packet whose only damage is in the magic is recognised by its check. Losses after the last
+//! packet that arrived cannot be seen here; they need the number of packets sent.
 //!
 //! Invariants:
 //! - V1: intact = unique + duplicates + too late; packets = intact + corrupted + unmarked + cut +
 //!   beyond.
-//! - V2: for each flow, numbers up to the highest that came = unique + missing. The exception is a
-//!   packet more than [`WINDOW`] behind the highest: it is too late to tell from a duplicate.
+//! - V2: for each flow, numbers up to the highest that arrived = unique + missing. The exception is
+//!   a packet more than [`WINDOW`] behind the highest, which cannot be told from a duplicate.
 
 mod flow;
 mod log;
@@ -39,26 +38,26 @@ pub use report::{FlowVerdict, Latency, Verdict};
 /// Significant decimal digits of latencies.
 const DIGITS: u8 = 3;
 
-/// Flows that have a place, so that a sender of arbitrary marks cannot take all memory: a flow
-/// takes some 700 bytes.
+/// The most flows in the table, so that arbitrary marks cannot exhaust the memory: a flow takes
+/// some 700 bytes.
 pub const FLOWS_MAX: usize = 1 << 20;
 
-/// Flows whose latencies are kept apart, of those that came first: a histogram is 184 KiB, so that
+/// The number of flows with separate latencies; the first to arrive. A histogram takes 184 KiB, so
 /// all take 46 MiB.
 const FLOWS_TIMED: usize = 256;
 
-/// What makes a packet intact.
+/// The criterion for an intact packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Integrity {
-    /// Every byte is as it was made.
+    /// Every byte is as it was generated.
     #[default]
     Frame,
-    /// Its own checksums hold: of IPv4, TCP and UDP. For what came through something that rewrites
-    /// headers: a router, a switch of VLANs.
+    /// The checksums of IPv4, TCP and UDP hold. For packets that passed a device which rewrites
+    /// headers: a router, a VLAN switch.
     Checksums,
 }
 
-/// Looks at packets, and keeps book of them.
+/// Verifies packets, and keeps the counts.
 #[derive(Debug)]
 pub struct Verifier {
     integrity: Integrity,
@@ -77,7 +76,7 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// One that has seen nothing yet.
+    /// Creates a verifier that has seen no packet.
     #[must_use]
     pub fn new(integrity: Integrity) -> Self {
         Self {
@@ -96,17 +95,17 @@ impl Verifier {
         }
     }
 
-    /// Keeps book of the first `flows` flows only, in place of [`FLOWS_MAX`].
+    /// Limits the table to the first `flows` flows, in place of [`FLOWS_MAX`].
     #[must_use]
     pub fn flows_at_most(self, flows: usize) -> Self {
         Self { flows_max: flows, ..self }
     }
 
-    /// Looks at the packets of a burst, in order. Packets of one flow have to come here in the
-    /// order in which they arrived.
+    /// Verifies the packets of a burst, in order. Packets of one flow must be passed in the order
+    /// in which they arrived.
     ///
-    /// Cost: a pass over each packet's bytes, a look into a table where flows take turns, some
-    /// allocations for a new flow.
+    /// Cost: a pass over each packet's bytes, a table lookup if flows alternate, some allocations
+    /// for a new flow.
     pub fn see(&mut self, burst: &Burst<'_>) {
         for packet in burst.packets() {
             self.see_packet(&packet);
@@ -121,7 +120,7 @@ impl Verifier {
         }
         let bytes = packet.bytes();
         let Some(mark) = mark::find(bytes) else {
-            // One of ours with a damaged magic, if its flow is known; else a chance in 65,536.
+            // A packet of a known flow with a damaged magic; else a chance match, 1 in 65,536.
             match mark::find_damaged(bytes).and_then(|mark| self.number(mark.stream)) {
                 Some(flow) => self.corrupt(Some(flow)),
                 None => self.unmarked += 1,
@@ -148,7 +147,7 @@ impl Verifier {
         }
     }
 
-    /// Keeps the latency of a packet that came for the first time.
+    /// Records the latency of a packet's first arrival.
     fn time(&mut self, flow: usize, mark: &Mark, time_ns: u64) {
         match u64::try_from(mark.age_ns(time_ns)) {
             Ok(age_ns) => {
@@ -159,7 +158,7 @@ impl Verifier {
         }
     }
 
-    /// Counts a corrupted packet, which seems to be of `flow`.
+    /// Counts a corrupted packet, which seems to belong to `flow`.
     fn corrupt(&mut self, flow: Option<usize>) {
         self.corrupted += 1;
         if let Some(flow) = flow {
@@ -174,7 +173,7 @@ impl Verifier {
         }
     }
 
-    /// A place for a new flow, if there is one.
+    /// Adds a new flow, if the table has room.
     fn add(&mut self, stream: Stream) -> Option<usize> {
         let number = Some(self.flows.len()).filter(|&number| number < self.flows_max)?;
         self.numbers.insert(stream, number);

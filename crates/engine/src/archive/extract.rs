@@ -1,4 +1,4 @@
-//! A selection of files, in order of time, into a sink, or only counted.
+//! Passes a selection of files, in order of time, to a sink, or only counts it.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,45 +8,45 @@ use burstline_port::{Capture, InterfaceTotals, PortAccount, PortState, PortTable
 
 use crate::EngineError;
 
-/// The outcome.
+/// The outcome of an extraction.
 #[derive(Clone, Debug, Default)]
 pub struct Extracted {
-    /// Packets found, and their captured bytes.
+    /// Packets found.
     pub packets: u64,
-    /// See `packets`.
+    /// Captured bytes of these packets.
     pub bytes: u64,
-    /// Earliest and latest of their times, in ns since 1970.
+    /// Earliest and latest time of these packets, in ns since 1970.
     pub times_ns: Option<(u64, u64)>,
-    /// The account of the source: packets of the files, those that are not wanted, losses.
+    /// The account of the source: packets of the files, unwanted packets, losses.
     pub source: PortAccount,
     /// The account of the sink.
     pub sink: PortAccount,
-    /// Whether it was ended before the end.
+    /// Whether it was stopped before the end.
     pub is_stopped: bool,
 }
 
-/// What came of a try.
+/// The outcome of an extraction that may have failed.
 #[derive(Debug)]
 pub struct Attempt {
-    /// What was found before the failure, if there was one. It is in the sink, as far as that goes.
+    /// Packets found before the failure, if any. The sink has them, as far as it accepted them.
     pub extracted: Extracted,
-    /// What ended it: a file cannot be read, or the sink cannot be written.
+    /// The error that ended it: a file cannot be read, or the sink cannot be written.
     pub failure: Option<EngineError>,
 }
 
 impl Extracted {
-    /// What the ledger does not explain; 0, or the program is wrong.
+    /// Returns the unexplained remainder of the ledger; 0 unless this program has a bug.
     pub fn unaccounted(&self) -> i64 {
         let explained = self.packets + self.source.lost.total() + self.source.in_flight;
         self.source.offered as i64 - explained as i64
     }
 }
 
-/// The time of the first packet of the earliest file, in ns since 1970: what relative times count
-/// from. `None`: there is no packet.
+/// Returns the time of the first packet of the earliest file, in ns since 1970, which relative
+/// times start from. `None` if there is no packet.
 ///
 /// # Errors
-/// [`EngineError::Port`]: a file cannot be read.
+/// Returns [`EngineError::Port`] if a file cannot be read.
 pub fn first_time_ns(captures: &[Capture]) -> Result<Option<u64>, EngineError> {
     let mut earliest: Option<u64> = None;
     for capture in captures {
@@ -55,10 +55,10 @@ pub fn first_time_ns(captures: &[Capture]) -> Result<Option<u64>, EngineError> {
     Ok(earliest)
 }
 
-/// As [`try_extract`]: all or an error.
+/// As [`try_extract`], but returns either everything or an error.
 ///
 /// # Errors
-/// [`EngineError::Port`]: a file cannot be read, or the sink cannot be written.
+/// Returns [`EngineError::Port`] if a file cannot be read, or the sink cannot be written.
 pub fn extract(
     source: Box<dyn Source>,
     sink: Option<Box<dyn Sink>>,
@@ -69,8 +69,8 @@ pub fn extract(
     failure.map_or(Ok(extracted), Err)
 }
 
-/// Gives all packets of a source to a sink, if there is one, until the source ends, one of both
-/// fails or `stop` is set. Then ends the sink.
+/// Passes all packets of a source to a sink, if there is one. It ends when the source ends, either
+/// of them fails or `stop` is set; then it finishes the sink.
 pub fn try_extract(
     mut source: Box<dyn Source>,
     mut sink: Option<Box<dyn Sink>>,
@@ -98,7 +98,7 @@ pub fn try_extract(
     Attempt { extracted, failure }
 }
 
-/// Gives packets to the sink until there are no more. Counts them, and by port in `received`.
+/// Passes packets to the sink until the source ends. Counts them, and by port in `received`.
 fn pass(
     source: &mut dyn Source,
     sink: &mut Option<Box<dyn Sink>>,
@@ -108,7 +108,7 @@ fn pass(
 ) -> Result<(), EngineError> {
     let mut scratch = Scratch::new();
     loop {
-        // It carries no memory.
+        // Relaxed: the flag publishes no memory.
         if stop.load(Relaxed) {
             extracted.is_stopped = true;
             return Ok(());

@@ -1,4 +1,4 @@
-//! All that is sound in damaged files, into a new one.
+//! Recovers the sound packets of damaged files into a new one.
 
 use std::path::Path;
 
@@ -11,40 +11,40 @@ use burstline_wire::files::Direction;
 use super::scan::{Scanned, Seen, scan};
 use crate::EngineError;
 
-/// The outcome.
+/// The outcome of a recovery.
 #[derive(Clone, Debug, Default)]
 pub struct Recovered {
-    /// What is wrong with each file.
+    /// The faults of each file.
     pub files: Vec<Scanned>,
     /// Packets that the files had, as far as they tell.
     pub offered: u64,
     /// Packets in the output.
     pub written: u64,
-    /// Those that are not, by cause.
+    /// Packets not in the output, by cause.
     pub lost: Losses,
-    /// Things to tell of the output.
+    /// Notes about the output.
     pub notes: Vec<String>,
 }
 
 impl Recovered {
-    /// What the ledger does not explain; 0, or the program is wrong.
+    /// Returns the unexplained remainder of the ledger; 0 unless this program has a bug.
     pub fn unaccounted(&self) -> i64 {
         self.offered as i64 - self.written as i64 - self.lost.total() as i64
     }
 }
 
-/// An interface of a file, and its number in the output. Those behind the last number share one.
+/// An interface of a file, and its number in the output. Those past the last number share it.
 struct Known {
     entry: TableEntry,
     port: u8,
 }
 
-/// The output, and the interfaces that it has.
+/// The output and its interfaces.
 struct Output {
     sink: Box<dyn Sink>,
     scratch: Scratch,
     interfaces: Interfaces,
-    /// What `interfaces` has answered so far.
+    /// The answers of `interfaces` so far.
     known: Vec<Known>,
     notes: Vec<String>,
     totals: Vec<InterfaceTotals>,
@@ -52,7 +52,7 @@ struct Output {
 }
 
 impl Output {
-    /// The number of an interface: one name and link type are one, over all files.
+    /// Returns the number of an interface, identified in all files by its name and link type.
     fn port(&mut self, seen: &Seen<'_>, path: &str) -> Result<u8, EngineError> {
         let name = if seen.interface.name.is_empty() { path } else { &seen.interface.name };
         let link = seen.record.link;
@@ -88,10 +88,10 @@ impl Output {
 }
 
 /// Writes the sound packets of all files, one file after the other, into a sink. Open the sink
-/// after all of them, so that it is none of them.
+/// after all readers, so that it cannot be one of the input files.
 ///
 /// # Errors
-/// [`EngineError::Port`]: a file cannot be read, the sink cannot be written.
+/// Returns [`EngineError::Port`] if a file cannot be read, or the sink cannot be written.
 pub fn recover(
     readers: Vec<CaptureReader>,
     options: &OpenOptions,
@@ -137,7 +137,7 @@ pub fn recover(
     }
     finished?;
     let account = output.sink.account();
-    // What a sink took and lost after all is among its losses.
+    // Packets that the sink accepted and then lost are among its losses.
     recovered.lost.merge(&account.lost);
     recovered.written = account.offered - account.lost.total();
     recovered.notes = account.notes;

@@ -1,7 +1,7 @@
-//! One pass over one file.
+//! Scans a file in one pass.
 //!
 //! A packet's number counts from 1 over the packets that the file had when it was written, as far
-//! as the file tells. Packets in broken and missing segments keep theirs.
+//! as the file tells. Packets in broken and missing segments keep their numbers.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,56 +14,56 @@ use burstline_wire::files::{
 
 use crate::EngineError;
 
-/// Faults of a file that are kept; further ones are counted.
+/// The most faults kept for a file; further ones are only counted.
 const FAULTS_MAX: usize = 1000;
 
-/// Packets between two looks at whether to go on.
+/// Packets between two calls of the watch.
 const LOOK_PACKETS: u64 = 16 << 10;
 
-/// Gets how many bytes of a file have been read, and returns whether to go on.
+/// Receives the number of bytes read so far, and returns whether to go on.
 pub type Watch<'a> = dyn FnMut(u64) -> bool + Send + 'a;
 
-/// What is wrong with a file.
+/// A fault of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Bytes that make no sense, or segments that are not as they were written.
+    /// Bytes that cannot be parsed, or segments that differ from how they were written.
     Damage {
-        /// Where and what.
+        /// Place and kind of the damage.
         damage: Damage,
-        /// Number of the first packet that is lost, or of the next one where none is known to be.
+        /// Number of the first lost packet, or of the next one if no loss is known.
         packet: u64,
-        /// How many packets are lost, as far as that is known.
+        /// How many packets are lost, as far as known.
         packets: u64,
     },
     /// A compressed stream ends early.
     Broken {
-        /// Where and why.
+        /// Place and cause.
         reason: String,
-        /// Number of the next packet that there would be.
+        /// Number of the packet that would come next.
         packet: u64,
     },
-    /// A worklist says something else than the blocks beside it, though the checksum holds.
+    /// A worklist contradicts the blocks beside it, though the checksum holds.
     Worklist {
         /// Number of the segment.
         sequence: u64,
         /// Number of the packet.
         packet: u64,
     },
-    /// Sound segments have another number of packets than they say.
+    /// Sound segments have a different number of packets than their trailers say.
     Counts {
-        /// By their trailers.
+        /// Packets by their trailers.
         says: u64,
-        /// In their blocks.
+        /// Packets in their blocks.
         has: u64,
     },
-    /// The closing counts of an interface have another number of packets than the file.
+    /// The closing counts of an interface disagree with the packets in the file.
     Delivered {
         /// Name of the interface.
         interface: String,
-        /// `isb_usrdeliv`.
+        /// Packets by `isb_usrdeliv`.
         says: u64,
-        /// In the file.
+        /// Packets in the file.
         has: u64,
     },
 }
@@ -97,7 +97,7 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
-    /// Where in the file it is, where it is at one place.
+    /// Returns the fault's offset in the file, if it is at one place.
     pub fn offset(&self) -> Option<u64> {
         match self {
             Self::Damage { damage, .. } => match damage.kind {
@@ -108,7 +108,7 @@ impl Fault {
         }
     }
 
-    /// The numbers of the packets lost: the first, and how many; none where that is not known.
+    /// Returns the numbers of the lost packets: the first, and how many; `None` if unknown.
     pub fn packets(&self) -> Option<(u64, u64)> {
         match *self {
             Self::Damage { packet, packets, .. } => Some((packet, packets)),
@@ -118,65 +118,65 @@ impl Fault {
     }
 }
 
-/// What a pass over a file found.
+/// The outcome of a scan.
 #[derive(Clone, Debug, Default)]
 pub struct Scanned {
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
-    /// How it is compressed, if it is.
+    /// Its compression, if any.
     pub container: Option<FileKind>,
-    /// What it is.
+    /// Its file format.
     pub kind: Option<FileKind>,
-    /// Bytes of its segments, if it has any.
+    /// Size of its segments, if it has any.
     pub segment_bytes: Option<u64>,
-    /// Its bytes, as it lies there; those that came where it is a pipe.
+    /// Size of the file in bytes; for a pipe, the bytes received.
     pub bytes: u64,
     /// Sound packets.
     pub packets: u64,
-    /// Those of them that a checksum vouches for.
+    /// Sound packets covered by a checksum.
     pub checked: u64,
-    /// Packets that damage has cost it.
+    /// Packets lost to damage.
     pub lost: LostPackets,
-    /// What is wrong, in the order of the file; bounded.
+    /// Faults, in the order of the file; bounded.
     pub faults: Vec<Fault>,
     /// Faults beyond the bound.
     pub faults_omitted: u64,
     /// The interfaces that the file describes, with their closing counts.
     pub interfaces: Vec<Interface>,
-    /// Sound packets of each of them.
+    /// Sound packets of each interface.
     pub interface_packets: Vec<u64>,
-    /// What the trailers of sound segments say in sum.
+    /// Sum of the trailers of sound segments.
     pub recorded: Recorded,
-    /// Packets that are older than the one before.
+    /// Packets that are older than their predecessor.
     pub disordered: u64,
-    /// Whether the pass was ended before the end of the file.
+    /// Whether the scan was stopped before the end of the file.
     pub is_stopped: bool,
 }
 
-/// A sound packet, as a visitor sees it.
+/// A sound packet, as passed to a visitor.
 pub(super) struct Seen<'a> {
     pub(super) record: &'a Record,
     pub(super) bytes: &'a [u8],
     /// Its interface.
     pub(super) interface: &'a Interface,
-    /// Its options; all `None` where it has none.
+    /// Its options; all `None` if it has none.
     pub(super) options: PacketOptions,
-    /// The packets of the file that were lost between the sound packet before and this one.
+    /// Packets of the file lost between the previous sound packet and this one.
     pub(super) missing_before: u64,
 }
 
 impl Scanned {
-    /// Whether the file is as it was written.
+    /// Returns whether the file is as it was written.
     pub fn is_sound(&self) -> bool {
         self.faults.is_empty()
     }
 
-    /// Packets that the file had, as far as it tells.
+    /// Returns how many packets the file had, as far as it tells.
     pub(super) fn offered(&self) -> u64 {
         self.packets + self.lost.total()
     }
 
-    /// Number of the packet that comes next.
+    /// Returns the number of the next packet.
     fn next_packet(&self) -> u64 {
         self.offered() + 1
     }
@@ -205,7 +205,7 @@ impl Scanned {
         }
     }
 
-    /// Compares what was counted with what the file says of it.
+    /// Compares the counted packets with the counts in the file.
     fn close(&mut self, is_segmented: bool) {
         if !is_segmented {
             return;
@@ -214,7 +214,7 @@ impl Scanned {
         if says != has {
             self.fault(Fault::Counts { says, has });
         }
-        // Of a file that lacks packets it is known already.
+        // If packets are missing, the counts differ anyway.
         if !self.faults.is_empty() {
             return;
         }
@@ -229,7 +229,7 @@ impl Scanned {
     }
 }
 
-/// Reads a file from start to end, has each sound packet visited, and finds all that is wrong.
+/// Reads a file from start to end, calls `visit` for each sound packet, and finds all faults.
 pub(super) fn scan(
     mut reader: CaptureReader,
     watch: &mut Watch<'_>,
@@ -301,10 +301,10 @@ pub(super) fn scan(
     Ok(scanned)
 }
 
-/// Checks a file: checksums, sequence, worklists, counts; and that its bytes make sense.
+/// Checks a file: checksums, sequence, worklists, counts, and that its bytes can be parsed.
 ///
 /// # Errors
-/// [`EngineError::Port`]: it cannot be read. What is wrong in it is not an error.
+/// Returns [`EngineError::Port`] if the file cannot be read. Faults in the file are not errors.
 pub fn check(reader: CaptureReader, watch: &mut Watch<'_>) -> Result<Scanned, EngineError> {
     scan(reader, watch, |_| Ok(()))
 }

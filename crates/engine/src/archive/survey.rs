@@ -1,4 +1,4 @@
-//! What is in a file: sizes, flows, gaps, rates, losses.
+//! Surveys the contents of a file: sizes, flows, gaps, rates, losses.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,10 +9,10 @@ use burstline_wire::headers;
 use super::scan::{Scanned, Seen, Watch, scan};
 use crate::EngineError;
 
-/// Flows that it tells apart; for a file with more, the count is a lower bound.
+/// The most flows counted exactly; for a file with more, the count is a lower bound.
 const FLOWS_MAX: usize = 1 << 20;
 
-/// Intervals of a rate that are kept: when a file has more of them, they become twice as long.
+/// The most intervals of a rate; if a file exceeds it, the intervals double in length.
 const INTERVALS_MAX: usize = 512;
 
 /// The shortest interval, in ns.
@@ -21,11 +21,11 @@ const INTERVAL_NS: u64 = 1 << 10;
 /// Packets that are older than one before them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Disorder {
-    /// How many are older than the one right before them.
+    /// Packets that are older than their predecessor.
     pub packets: u64,
-    /// By how much at most, against the newest before, in ns.
+    /// The largest distance behind the newest time before, in ns.
     pub most_ns: u64,
-    /// Number of the first of them, from 1; 0 without one.
+    /// Number of the first such packet, from 1; 0 without one.
     pub first: u64,
 }
 
@@ -34,7 +34,7 @@ pub struct Disorder {
 pub struct Rate {
     /// Length of an interval, in ns.
     pub interval_ns: u64,
-    /// Packets by interval, which is a time since 1970 in units of `interval_ns`.
+    /// Packets by interval; the key is the time since 1970 in units of `interval_ns`.
     intervals: BTreeMap<u64, u64>,
 }
 
@@ -56,8 +56,8 @@ impl Rate {
         }
     }
 
-    /// Packets in each of `columns` equal parts of the time from the first to the last packet;
-    /// none without packets.
+    /// Returns the packets in each of `columns` equal parts of the time from the first to the last
+    /// packet; empty without packets.
     pub fn columns(&self, columns: usize) -> Vec<u64> {
         let ends = self.intervals.first_key_value().zip(self.intervals.last_key_value());
         let Some(((&first, _), (&last, _))) = ends else { return Vec::new() };
@@ -72,34 +72,34 @@ impl Rate {
     }
 }
 
-/// What is in a file.
+/// The contents of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// What is wrong with it, who counted what.
+    /// Its faults and counts.
     pub scanned: Scanned,
     /// Captured bytes of its packets.
     pub captured_bytes: u64,
-    /// Bytes that they had on the wire.
+    /// Wire bytes of its packets.
     pub wire_bytes: u64,
-    /// Shortest and longest packet on the wire, in bytes.
+    /// Shortest packet on the wire, in bytes.
     pub shortest: u32,
-    /// See `shortest`.
+    /// Longest packet on the wire, in bytes.
     pub longest: u32,
-    /// Packets that are not here whole.
+    /// Truncated packets.
     pub truncated: u64,
-    /// Earliest and latest time, in ns since 1970; none without a packet that has a time.
+    /// Earliest and latest time, in ns since 1970; `None` if no packet has a time.
     pub times_ns: Option<(u64, u64)>,
-    /// Conversations, of both directions, by addresses, ports and protocol.
+    /// Conversations (both directions), by addresses, ports and protocol.
     pub flows: u64,
-    /// Whether there are more flows than were told apart.
+    /// Whether there are more flows than were counted.
     pub has_more_flows: bool,
     /// Packets that are not IP.
     pub not_ip: u64,
-    /// The longest time without a packet, in ns, and the number of the packet behind it.
+    /// The longest time without a packet, in ns, and the number of the packet after it.
     pub longest_gap: Option<(u64, u64)>,
-    /// Packets against the order of time.
+    /// Packets out of time order.
     pub disorder: Disorder,
-    /// Packets lost before packets that say so: `epb_dropcount`.
+    /// Packets lost according to marks on the next packet: `epb_dropcount`.
     pub marked_lost: u64,
     /// Packets over time.
     pub rate: Rate,
@@ -109,7 +109,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Time from the earliest packet to the latest, in ns.
+    /// Returns the time from the earliest packet to the latest, in ns.
     pub fn duration_ns(&self) -> u64 {
         self.times_ns.map_or(0, |(earliest, latest)| latest - earliest)
     }
@@ -161,7 +161,7 @@ impl Survey {
     }
 }
 
-/// Looks at all of a file.
+/// Surveys a whole file.
 ///
 /// # Errors
 /// As [`check`](super::check).

@@ -1,15 +1,15 @@
-//! Elephants: the few flows that carry much of the traffic, found at a glance a packet.
+//! Elephants: the few flows that carry much of the traffic, found with one lookup a packet.
 //!
 //! ```text
 //!  slot of the hash -> | hash | bytes | packets | debt | name |      1,024 slots of a line each
 //! ```
 //!
-//! Each slot keeps one flow and a debt: the bytes of others that came by since. When the debt
-//! outgrows the flow's bytes, the flow that came by last takes the slot. So a flow with more than
-//! half of its slot's bytes holds the slot. Its count misses at most the bytes it had while another
-//! flow held the slot. Source: Boyer and Moore, "MJRTY", 1981, with bytes for votes.
+//! Each slot keeps one flow and a debt: the bytes of other flows since then. If the debt exceeds
+//! the flow's bytes, the flow of the current packet takes the slot. So a flow with more than half
+//! of its slot's bytes holds the slot. Its count misses at most the bytes it had while another flow
+//! held the slot. Source: Boyer and Moore, "MJRTY", 1981, with bytes for votes.
 //!
-//! It counts the bytes of all lent packets, also of those lost later.
+//! The counts include the bytes of all lent packets, even of those lost later.
 
 use burstline_log::{Burst, Packet};
 use burstline_port::PortTable;
@@ -22,10 +22,10 @@ use super::links::Links;
 
 const SLOTS: usize = 1024;
 
-/// Packets of a flow in its slot before its name is looked up: most flows never get there.
+/// Packets of a flow in its slot before its name is looked up; most flows never reach it.
 const NAME_AT: u64 = 16;
 
-/// The most flows that are named, and the least part of all bytes that one has: 1/100.
+/// The most flows that are named, and the least share of all bytes of each: 1/100.
 const ELEPHANTS_MAX: usize = 8;
 const LEAST_PART: u64 = 100;
 
@@ -34,13 +34,13 @@ const LEAST_PART: u64 = 100;
 pub struct Elephant {
     /// Its flow hash.
     pub hash: u32,
-    /// Its name, of one direction: addresses, ports and protocol, where it has some.
+    /// Its name, in one direction: addresses, ports and protocol, if it has any.
     pub name: Option<String>,
     /// Packets, at least.
     pub packets: u64,
     /// Bytes, at least.
     pub bytes: u64,
-    /// The worker that it went to, of each group.
+    /// Its worker in each group.
     pub workers: Vec<usize>,
 }
 
@@ -69,7 +69,7 @@ impl std::fmt::Debug for Herd {
 }
 
 impl Herd {
-    /// For flows that the distribution tells apart; packets in turn have none.
+    /// Creates the slots. A round-robin distribution has no flows, so it gets no slots.
     pub(super) fn new(table: PortTable, distribution: Distribution) -> Self {
         let has_flows = matches!(distribution, Distribution::Hash(_));
         let slots = if has_flows { vec![Slot::default(); SLOTS] } else { Vec::new() };
@@ -77,7 +77,7 @@ impl Herd {
         Self { slots, links: Some(Links::new(&table)), is_inner, bytes: 0 }
     }
 
-    /// Counts a burst. Cost: a cache line a packet, which a few flows keep near.
+    /// Counts a burst. Cost: a cache line a packet; with few flows, these stay in the cache.
     pub(super) fn see(&mut self, burst: &Burst<'_>) {
         if self.slots.is_empty() {
             return;
@@ -117,8 +117,8 @@ impl Herd {
         slot.name = key.map(|key| key.symmetric().to_string().into());
     }
 
-    /// The elephants of all receive threads, the largest first; `workers_of` says where a hash
-    /// went.
+    /// Returns the elephants of all receive threads, the largest first; `workers_of` returns the
+    /// workers of a hash.
     pub(super) fn largest<'h>(
         herds: impl Iterator<Item = &'h Self>,
         workers_of: impl Fn(u32) -> Vec<usize>,

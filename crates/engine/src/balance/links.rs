@@ -1,4 +1,4 @@
-//! The link types of a job's interfaces, as one thread has met them.
+//! Link types of a job's interfaces, as seen by one thread.
 
 use burstline_port::PortTable;
 use burstline_wire::headers::LinkType;
@@ -14,8 +14,8 @@ impl Links {
         Self { table: table.clone(), known: [None; PortTable::MAX_ENTRIES] }
     }
 
-    /// The link type of interface `port`, and whether this thread asks for the first time. Cost: a
-    /// load; the first time a lock.
+    /// Returns the link type of interface `port`, and whether this thread asks for the first time.
+    /// Cost: a load; the first time a lock.
     #[inline]
     pub(crate) fn of(&mut self, port: u8) -> (LinkType, bool) {
         match self.known[usize::from(port)] {

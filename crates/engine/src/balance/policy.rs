@@ -1,12 +1,12 @@
-//! What is given up on purpose: the rest of a long flow, and what a rule names.
+//! Packets dropped on purpose: the rest of a long flow, and packets that match a rule.
 //!
 //! ```text
 //!  table: bucket of the hash -> | hash | bytes so far | time of the last packet |
 //! ```
 //!
-//! The table is small and forgets: a flow whose place another one takes starts anew, so more than
-//! the cutoff may pass of it. A flow is a hash: flows that have the same one share what passes. One
-//! that was silent for [`IDLE_NS`] is a new one.
+//! The table is small and forgets: a flow evicted by another one starts over, so more than the
+//! cutoff may pass of it. A flow is a hash: flows with the same hash share the cutoff. A flow that
+//! was silent for [`IDLE_NS`] counts as new.
 
 use burstline_log::Packet;
 use burstline_port::{FilterByLink, PortError};
@@ -14,22 +14,22 @@ use burstline_port::{FilterByLink, PortError};
 use super::BalanceOptions;
 use super::links::Links;
 
-/// Places for flows: a power of two, 24 bytes each.
+/// Slots for flows: a power of two, 24 bytes each.
 const FLOWS: usize = 1 << 16;
 
-/// A flow that was silent so long, by its packets' times, is over, in ns.
+/// Idle time after which a flow is over, by its packets' times, in ns.
 const IDLE_NS: u64 = 60_000_000_000;
 
-/// What the rule is called in errors.
+/// The rule's name in errors.
 const RULE: &str = "--shed";
 
-/// What becomes of a packet.
+/// The decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Pass,
     CutOff,
     Shed,
-    /// There is no saying: the rule means nothing on such packets.
+    /// Undecided: the rule cannot be applied to this link type.
     Unjudged,
 }
 
@@ -49,12 +49,12 @@ struct Cutoff {
 pub(super) struct Rules {
     cutoff: Option<Cutoff>,
     shed: Option<(FilterByLink, Links)>,
-    /// Whether the filter meant nothing on a link type that was met.
+    /// Whether the filter could not be applied to some link type.
     is_broken: bool,
 }
 
 impl Rules {
-    /// The rules that were asked for, if any were.
+    /// Returns the rules of the options, if any.
     pub(super) fn of(options: &BalanceOptions) -> Option<Self> {
         let table = |bytes| Cutoff { bytes, flows: vec![Flow::default(); FLOWS].into() };
         let rule = |filter| (FilterByLink::new(filter), Links::new(&options.job.table));
@@ -62,7 +62,7 @@ impl Rules {
         (cutoff.is_some() || shed.is_some()).then_some(Self { cutoff, shed, is_broken: false })
     }
 
-    /// Fails where the filter means nothing on an interface that is known by now.
+    /// Fails if the filter cannot be applied to an interface known by now.
     pub(super) fn check(options: &BalanceOptions) -> Result<(), PortError> {
         let Some(filter) = &options.shed else { return Ok(()) };
         let mut filter = FilterByLink::new(filter);
@@ -70,10 +70,10 @@ impl Rules {
         known.iter().try_for_each(|entry| filter.add(RULE, entry.link))
     }
 
-    /// What becomes of a packet. Cost: a cache line, and the filter's program.
+    /// Decides about a packet. Cost: a cache line, and the filter's program.
     ///
     /// # Errors
-    /// The filter means nothing on the packet's link type: each time, for each source.
+    /// Fails if the filter cannot be applied to the packet's link type: each time, for each source.
     pub(super) fn judge(&mut self, packet: &Packet<'_>) -> Result<Verdict, PortError> {
         if let Some((filter, links)) = &mut self.shed {
             let (link, is_new) = links.of(packet.port());

@@ -1,10 +1,10 @@
-//! What a receive thread does: borrows packets, and copies each into the logs of its workers.
+//! The receive thread of a balancer: borrows packets, and copies each into the logs of its workers.
 //!
 //! ```text
 //!  hash -> times a constant, the top 8 bits -> bucket 167 of 256 -> worker 167 * 3 / 256 = 1 of 3
 //! ```
 //!
-//! Buckets are the log's own, which readers of a part of it go by.
+//! Buckets are defined by the log; readers of a part of the log use the same ones.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -19,60 +19,60 @@ use crate::runtime::logs::lanes::{Given, Lanes};
 use crate::runtime::logs::receive::Intake;
 use crate::runtime::{Job, Span, Tally, tally};
 
-/// The worker of a flow hash, in `[0, workers)`; of workers there are from 1 to 256. Each has an
-/// equal part of the 256 buckets, to one. Cost: two multiplications.
+/// Returns the worker of a flow hash, in `[0, workers)`, for 1 to 256 workers. Each worker has an
+/// equal part of the 256 buckets, to within one. Cost: two multiplications.
 #[inline]
 pub fn worker_of(hash: u32, workers: usize) -> usize {
     (usize::from(bucket_of(hash)) * workers) >> 8
 }
 
-/// What became of one source's packets.
+/// Counts of one source's packets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FromSource {
-    /// Borrowed of the source.
+    /// Borrowed from the source.
     pub(super) taken: Tally,
     pub(super) cut_off: Tally,
     pub(super) shed: Tally,
     /// Packets for which the rule could not decide whether to shed them.
     pub(super) unjudged: Tally,
-    /// Packets that a full log had no room for, by group.
+    /// Packets refused by a full log, by group.
     pub(super) refused: Vec<Tally>,
     /// Packets that no segment could hold whole, and their bytes left out, by group.
     pub(super) cut: Vec<Tally>,
 }
 
-/// What became of the packets of one receive thread.
+/// Counts of the packets of one receive thread.
 #[derive(Debug, Default)]
 pub(super) struct Spread {
     /// By the source's number in the job.
     pub(super) sources: Vec<FromSource>,
-    /// What was written into each log: a worker's, or the one of all.
+    /// Counts of each log: a worker's, or the shared one.
     pub(super) written: Vec<LogCounts>,
     /// Packets of each worker that are in a log, and their bytes.
     pub(super) given: Vec<(u64, u64)>,
-    /// Packets of each worker that a log had no room for.
+    /// Packets of each worker refused by a full log.
     pub(super) refused: Vec<u64>,
     pub(super) span: Span,
     pub(super) herd: Herd,
 }
 
-/// A receive thread's own.
+/// A receive thread's state.
 pub(super) struct Spreader<'a> {
     lanes: Lanes<'a>,
     groups: &'a [usize],
     mode: Mode,
-    /// For each group the worker that is next in turn; `None` where the hash says it.
+    /// The next worker of each group; `None` if the hash selects the worker.
     turns: Option<Vec<usize>>,
     rules: Option<Rules>,
     scratch: Scratch,
     done: Spread,
-    /// Bytes in the log that all workers read, by bucket.
+    /// Bytes in the shared log, by bucket.
     bucket_bytes: Box<[u64; BUCKETS]>,
     jobs: Jobs<'a>,
     home: &'a Mutex<Spread>,
 }
 
-/// The job, and those of its workers.
+/// The job, and the jobs of its workers.
 #[derive(Clone, Copy)]
 pub(super) struct Jobs<'a> {
     pub(super) job: &'a Job<'a>,
@@ -137,7 +137,7 @@ impl Intake for Spreader<'_> {
             }
             (rules, turns, mode) => {
                 for packet in lent.burst.packets() {
-                    // A rule that means nothing here ends the source, and passes nothing.
+                    // If the rule cannot be applied, the source ends and the packet does not pass.
                     let verdict = match (rules.as_mut(), failure.is_some()) {
                         (None, _) => Verdict::Pass,
                         (_, true) => Verdict::Unjudged,
@@ -185,7 +185,7 @@ impl Intake for Spreader<'_> {
     }
 
     fn end(mut self, ending: Ending) {
-        self.lanes.publish(); // a log counts the packets of a bucket that are published
+        self.lanes.publish(); // a log counts only published packets of a bucket
         self.done.written = self.lanes.written().collect();
         self.done.given = self.given();
         self.lanes.into_writers().into_iter().for_each(|writer| writer.finish(ending));
@@ -194,7 +194,7 @@ impl Intake for Spreader<'_> {
 }
 
 impl Spreader<'_> {
-    /// Packets of each worker that are in the logs, and their bytes.
+    /// Returns the packets of each worker that are in the logs, and their bytes.
     fn given(&self) -> Vec<(u64, u64)> {
         let Some(counts) = self.lanes.bucket_counts(0).filter(|_| self.mode == Mode::Share) else {
             return self.lanes.written().map(|log| (log.packets, log.bytes)).collect();
@@ -208,7 +208,7 @@ impl Spreader<'_> {
     }
 }
 
-/// Where packets go.
+/// The destination of packets.
 struct To<'s, 'a> {
     lanes: &'s mut Lanes<'a>,
     groups: &'s [usize],
@@ -248,7 +248,7 @@ impl To<'_, '_> {
         }
     }
 
-    /// Copies a packet into the log that all workers read.
+    /// Copies a packet into the shared log.
     #[inline]
     fn share(&mut self, from: &mut FromSource, packet: &Packet<'_>) {
         let hash = packet.desc().hash();

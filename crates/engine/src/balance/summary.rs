@@ -1,4 +1,4 @@
-//! The outcome of a balancer: the threads' counts put together, and held against each other.
+//! The report of a balancer: combines the threads' counts and checks them against each other.
 
 use burstline_log::Log;
 use burstline_port::{InterfaceTotals, Loss, Losses, Sink};
@@ -15,7 +15,7 @@ use crate::runtime::logs::record::Recorded;
 use crate::runtime::{self, Owners, Tally};
 use crate::{EngineError, Inlet, PortReport, Report, StageReport};
 
-/// What each worker's sink learns about the interfaces that the worker saw. Counts of packets
+/// Returns the totals of the interfaces that each worker saw, for its sink. Counts of packets
 /// received and lost before spreading are those of the whole interface, the same for all workers.
 pub(super) fn totals(sources: &[Inlet], done: &Balanced) -> Vec<Vec<InterfaceTotals>> {
     let origins = Origin::of_all(sources);
@@ -39,7 +39,7 @@ pub(super) fn totals(sources: &[Inlet], done: &Balanced) -> Vec<Vec<InterfaceTot
     done.crew.readers.iter().map(|done| of_worker(&done.outcome)).collect()
 }
 
-/// Says where the logs of each worker are; each receive thread has made as many.
+/// Adds the node of each worker's logs to the report; each receive thread has made as many logs.
 pub(super) fn describe_logs(report: &mut Report, logs: &[Log]) {
     let Some(balance) = &mut report.balance else { return };
     let each: usize = match balance.mode {
@@ -54,7 +54,7 @@ pub(super) fn describe_logs(report: &mut Report, logs: &[Log]) {
     }
 }
 
-/// The job's report, memory aside.
+/// Returns the job's report, without memory.
 pub(super) fn report(
     options: &BalanceOptions,
     sources: &[Inlet],
@@ -73,7 +73,7 @@ pub(super) fn report(
     let (ports, unseen) = ports(options, sources, &done);
     let mut report = Report::new(ports, &ending);
     report.notes.extend(doubts(sinks, &groups));
-    // The two ways to what workers missed: by source, and by the logs' own numbers.
+    // Compares both counts of missed packets: by source, and by the logs' own numbers.
     for (number, (group, unseen)) in groups.iter().zip(unseen).enumerate() {
         let missed = group.lost.of(Loss::ReaderOverrun);
         report.total.unaccounted += group.unaccounted;
@@ -104,7 +104,7 @@ pub(super) fn report(
     report
 }
 
-/// The worker of a hash in each group, by its number through all groups.
+/// Returns the worker of a hash in each group, by its number through all groups.
 fn numbers_of(hash: u32, groups: &[usize]) -> Vec<usize> {
     let mut first = 0;
     let number = |&workers: &usize| {
@@ -134,13 +134,13 @@ fn groups(options: &BalanceOptions, sinks: &[Box<dyn Sink>], done: &Balanced) ->
     groups
 }
 
-/// What a sink says that it took.
+/// Returns how many packets a sink has taken by its own account.
 fn taken_by(sink: &dyn Sink) -> i64 {
     let account = sink.account();
     remainder(account.offered, 0, account.lost.total(), account.in_flight)
 }
 
-/// Where workers and their sinks do not say the same.
+/// Returns notes on workers whose count differs from their sink's.
 fn doubts(sinks: &[Box<dyn Sink>], groups: &[GroupReport]) -> Vec<String> {
     let workers = groups.iter().flat_map(|group| &group.workers);
     let differ = workers.zip(sinks).map(|(worker, sink)| (worker, taken_by(&**sink)));
@@ -180,13 +180,14 @@ fn worker(number: usize, sink: Option<&dyn Sink>, done: &Balanced) -> WorkerRepo
     worker.offered = written.packets + refused;
     (worker.delivered, worker.bytes) = (delivered.packets, delivered.bytes);
     worker.unaccounted = remainder(worker.offered, worker.delivered, worker.lost.total(), 0);
-    // What it delivered is its own count; the sink has made another.
+    // The worker's count of delivered packets, checked against the sink's separate count.
     let by_sink = sink.map_or(delivered.packets as i64, taken_by);
     worker.unaccounted += delivered.packets as i64 - by_sink;
     worker
 }
 
-/// A row for each source and group, and what the workers of each group have not seen.
+/// Returns a row for each source and group, and the packets that each group's workers have not
+/// seen.
 fn ports(
     options: &BalanceOptions,
     sources: &[Inlet],
@@ -229,7 +230,7 @@ fn ports(
     (rows, unseen)
 }
 
-/// What was written into the logs of a group.
+/// Returns the tally written into the logs of a group.
 fn given(from: &FromSource, group: usize) -> Tally {
     let mut given = from.taken;
     for lost in [&from.cut_off, &from.shed, &from.unjudged, &from.refused[group]] {
@@ -254,16 +255,16 @@ fn policy_losses(from: &FromSource, group: usize) -> Losses {
     lost
 }
 
-/// What workers did with the packets of some interfaces.
+/// The workers' counts of some interfaces.
 #[derive(Default)]
 struct ByWorkers {
     seen: Tally,
     written: Tally,
-    /// By their sinks.
+    /// Lost by their sinks.
     lost: Losses,
 }
 
-/// Of the interfaces `own`.
+/// Sums the counts of the interfaces `own`.
 fn seen(crew: &[runtime::Done<Recorded>], own: impl Iterator<Item = usize> + Clone) -> ByWorkers {
     let mut all = ByWorkers::default();
     for recorded in crew.iter().map(|done| &done.outcome) {

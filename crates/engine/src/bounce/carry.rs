@@ -1,4 +1,4 @@
-//! A crossing between ports that have no frames in common: lent by the one, copied by the other.
+//! A crossing between ports without common frames: the source lends a burst, the sink copies it.
 
 use std::os::fd::BorrowedFd;
 
@@ -11,7 +11,7 @@ use burstline_port::{
 use super::given::Given;
 use crate::runtime::Tally;
 
-/// Source and sink of one direction.
+/// The source and the sink of one direction.
 pub(super) struct Carry {
     info: PortInfo,
     pub(super) source: Box<dyn Source>,
@@ -20,14 +20,14 @@ pub(super) struct Carry {
     pub(super) way: Way,
 }
 
-/// What happens between the two.
+/// The path between source and sink.
 pub(super) struct Way {
     treatment: Treatment,
     rewritten: Rewritten,
     given: Given,
 }
 
-/// Where packets are rewritten, and their descs: the source's are not ours to write.
+/// Buffer for rewritten packets and their descs: the source's are read-only.
 #[derive(Default)]
 struct Rewritten {
     bytes: Vec<u8>,
@@ -45,7 +45,7 @@ impl Carry {
     ) -> Result<Self, PortError> {
         let forwards = to.leads_to_interface();
         let options = &OpenOptions { forwards, ..options.clone() };
-        // What is sent by its interface would come back.
+        // Packets sent by its own interface would come back.
         let source = open_source(&from.inward()?, options)?;
         let sink = open_sink(to, options)?;
         let (comes, goes) = (source.info(), sink.info());
@@ -66,7 +66,7 @@ impl Carry {
 }
 
 impl Way {
-    /// Hands a burst to the sink.
+    /// Passes a burst to the sink.
     pub(super) fn pass(&mut self, burst: &Burst<'_>, sink: &mut dyn Sink) -> Result<(), PortError> {
         if self.treatment.writes_nothing() {
             burst.packets().for_each(|packet| self.treatment.read(packet.bytes()));

@@ -19,11 +19,11 @@ use crate::inline::{
     checkpoints,
 };
 
-/// As [`open_bounce`](super::open_bounce), with verdicts. Packets are copied into a log, also
+/// As [`open_bounce`](super::open_bounce), with verdicts. Packets are copied into a log, even
 /// between ports that could pass them on without a copy.
 ///
 /// # Errors
-/// What the ports say, and the publisher.
+/// Returns the errors of the ports, and of the publisher.
 pub fn open_inline(
     ends: [&Address; 2],
     is_both: bool,
@@ -41,7 +41,7 @@ pub fn open_inline(
         carries.push(Carry::open(&from, &to, treatment, options)?);
         sources.push(from);
     }
-    // What the crossings need is theirs; answers leave by what is left.
+    // The crossings take the resources they need; answers use the rest.
     let way = |(carry, from): (&Carry, &Address)| {
         let clock_kind = carry.info().timestamps.code();
         let answers = Answers::open(from, is_both, options)?;
@@ -59,11 +59,11 @@ pub fn open_inline(
 struct Checked {
     carry: Carry,
     checkpoint: Checkpoint,
-    /// The source has no more.
+    /// The source has ended.
     is_over: bool,
 }
 
-/// On to the sink.
+/// Passes packets on to the sink after their verdicts.
 struct ToSink<'a> {
     way: &'a mut Way,
     sink: &'a mut dyn Sink,
@@ -104,12 +104,12 @@ impl Port for Checked {
         if is_ready.is_none() {
             thread::sleep(Duration::from_nanos(timeout_ns));
         }
-        // Not an alarm: the next turn looks at verdicts too.
+        // Not a wake-up for packets: the next turn looks at verdicts as well.
         Some(false)
     }
 
     fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        // While packets wait there is more to wait for than the source.
+        // While packets wait, the source's descriptor alone is not enough.
         if self.checkpoint.waiting() == 0 { self.carry.readiness() } else { None }
     }
 }

@@ -1,21 +1,21 @@
-//! What a sink was given, and what it has not lost of it.
+//! The packets given to a sink, less those it has lost.
 
 use burstline_log::Burst;
 use burstline_port::{PortError, Sink};
 
 use crate::runtime::{Span, Tally, tally};
 
-/// The packets that a sink was given.
+/// Tally of the packets given to a sink.
 #[derive(Default)]
 pub(crate) struct Given(Tally);
 
 impl Given {
-    /// What the sink was given and has not lost.
+    /// Returns the packets given to the sink that it has not lost.
     pub(crate) fn taken(&self, sink: &dyn Sink) -> Tally {
         self.0.without(&sink.lost().total())
     }
 
-    /// Gives it a burst.
+    /// Gives a burst to the sink.
     pub(crate) fn transmit(
         &mut self,
         burst: &Burst<'_>,

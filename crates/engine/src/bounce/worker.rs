@@ -6,7 +6,7 @@ use burstline_port::{Crossing, Port};
 use crate::EngineError;
 use crate::runtime::{Job, Next, Pause, Polled, Round, Step, Tally};
 
-/// A crossing, and what its worker knows of it.
+/// A crossing and its worker's state for it.
 pub(super) struct CrossingState {
     pub(super) index: usize,
     pub(super) crossing: Box<dyn Crossing>,
@@ -19,7 +19,7 @@ impl CrossingState {
         Self { index, crossing, error: None, is_over: false }
     }
 
-    /// What it has carried so far.
+    /// Returns the packets carried so far.
     pub(super) fn carried(&self) -> Tally {
         let carried = self.crossing.carried();
         Tally::whole(carried.packets, carried.bytes)

@@ -1,4 +1,4 @@
-//! The flight recorder: the log keeps the past, and a trigger has it written, with what follows.
+//! The flight recorder: the log keeps a history; a trigger writes it and later packets to a file.
 //!
 //! ```text
 //!                     trigger                  until
@@ -7,20 +7,20 @@
 //!            |<------ one file ----------------->|
 //! ```
 //!
-//! Between triggers nobody reads the log. The receive threads write it, and the writer reuses the
-//! oldest segment once it is older than requested. A trigger attaches a reader at the oldest
-//! segment and opens a file. The reader goes on until the time after the trigger is over. A trigger
-//! meanwhile puts that off. The log keeps whole segments; a file begins with the past that was
-//! asked for, by [`marks`] of when which packets came.
+//! Between triggers no thread reads the log. The receive threads write it, and the writer reuses
+//! the oldest segment once it is older than requested. A trigger attaches a reader at the oldest
+//! segment and opens a file. The reader stops when the time after the trigger is over. Another
+//! trigger in the meantime extends that time. The log keeps whole segments. A file begins with the
+//! requested history, by [`marks`] of the arrival times of packets.
 //!
-//! Every packet is in one file at most: a file whose past reaches into the file before begins
-//! behind it. Numbers of packets decide, not times.
+//! Every packet is in at most one file: if the history of a file overlaps the previous file, it
+//! begins behind that file. Packet numbers decide this, not times.
 //!
 //! Invariants:
 //! - F1: for each log, every packet before `next` is exactly one of seen, missed or expired. `next`
 //!   only grows, and what it passes over is counted at that point.
 //! - F2: nothing is opened for writing before the first trigger.
-//! - F3: a trigger that comes before the sources end is answered, however soon they end.
+//! - F3: a trigger set before the sources end is answered, even if they end right after it.
 
 mod files;
 mod marks;
@@ -43,29 +43,29 @@ use crate::{EngineError, Inlet, Report, Run};
 use files::Files;
 use recorder::{FlightRecorder, Home};
 
-/// What a flight recorder is made with, besides what every capture is. How long the past is kept
-/// is the log's [`keep_ns`](burstline_log::LogConfig::keep_ns).
+/// The options of a flight recorder, besides those of every capture. The log's
+/// [`keep_ns`](burstline_log::LogConfig::keep_ns) sets the length of the history.
 #[derive(Clone, Copy, Debug)]
 pub struct FlightOptions<'a> {
-    /// Asks for a file whenever it is set; the recorder takes it back.
+    /// Requests a file when set; the recorder clears it.
     pub trigger: &'a AtomicBool,
     /// How long each file goes on after its last trigger, in ns.
     pub after_ns: u64,
-    /// Whether a packet that a source lost is a trigger.
+    /// Whether a packet lost by a source is a trigger.
     pub triggers_on_loss: bool,
 }
 
-/// Receives from all sources into logs that keep their past. It ends when the sources end, a limit
+/// Receives from all sources into logs that keep a history. It ends when the sources end, a limit
 /// is reached, `stop` is set or a file breaks. A file begins each time the trigger is set, or a
-/// source loses something. The kept packets and those that follow go into that file. `open_file`
-/// opens each file and says its name.
+/// source loses a packet. The kept packets and those that follow go into that file. `open_file`
+/// opens each file and returns its name.
 ///
 /// # Errors
-/// As [`capture`](crate::capture()). A file that cannot be opened ends the job; that is in the
-/// report's `errors`.
+/// As [`capture`](crate::capture()). A file that cannot be opened ends the job; that error is in
+/// the report's `errors`.
 ///
 /// # Panics
-/// If the log is to keep nothing.
+/// Panics if the log keeps no history.
 pub fn capture_flight(
     mut sources: Vec<Inlet>,
     mut open_file: impl FnMut() -> Result<(String, Box<dyn Sink>), PortError> + Send,
@@ -94,7 +94,7 @@ pub fn capture_flight(
     let Crew { places, front: took, readers } = crew;
     let is_stopped = is_stopped(&job, &took);
     let (Home { mut recorded, files: written, next }, done) = only(readers).split();
-    // No trigger asked for packets after the last file; the writer's own count says how many.
+    // No trigger asked for packets after the last file; the writer's own count gives their number.
     for ((expired, next), took) in recorded.expired.iter_mut().zip(next).zip(&took) {
         *expired += took.outcome.log.packets.saturating_sub(next);
     }
@@ -107,8 +107,7 @@ pub fn capture_flight(
     Ok(report)
 }
 
-/// What the logs have of the past that was asked for, all together: as much as the one that has
-/// least.
+/// Returns the requested history available in all logs: that of the log with the shortest.
 fn past_of(logs: &[Log]) -> Option<History> {
     let asked = |past: History| History { kept_ns: past.kept_ns.min(past.asked_ns), ..past };
     let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
@@ -128,8 +127,8 @@ fn describe(logs: &[Log], files: Vec<FlightFile>) -> FlightReport {
     FlightReport { asked_ns, kept_ns, shortest_ns, wanted_bytes, files }
 }
 
-/// How large a log must be for `asked_ns`, if `log_bytes` were enough for `shortest_ns`: a fifth
-/// more than that rate takes, in whole MiB.
+/// Returns the log size needed for `asked_ns`, given that `log_bytes` were enough for
+/// `shortest_ns`. Adds a fifth to the size at that rate, and rounds up to whole MiB.
 fn enough(log_bytes: usize, asked_ns: u64, shortest_ns: u64) -> u64 {
     const MIB: u128 = 1 << 20;
     let bytes = log_bytes as u128 * u128::from(asked_ns) * 6 / 5 / u128::from(shortest_ns.max(1));

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!  kernel's ring | block | block | block | --lend--> burst --transmit--> sink's buffer -> file
-//!                  ^ filled meanwhile                '-- this thread, nothing else --'
+//!                  ^ the kernel fills                '-- this thread alone --'
 //! ```
 //!
-//! Then the source's queue, not a log, stands between the wire and the disk. While the sink is
-//! written, packets wait there, and what does not fit is the source's loss, by its name. A burst is
-//! counted and given to the sink before the source is polled again.
+//! The source's queue takes the role of the log between the wire and the disk. While the sink
+//! writes, packets wait in that queue. Packets that do not fit are a loss of the source, under its
+//! own cause. A burst is counted and given to the sink before the source is polled again.
 //!
-//! Decision 0011 says when this pays and when not.
+//! Decision 0011 says when this pays off.
 
 use burstline_log::{SCRATCH_PACKETS, Scratch};
 use burstline_port::{Received, Sink};
@@ -25,14 +25,14 @@ use crate::runtime::{Crew, Done, Inlet, Job, Next, Owners, Pause, Polled, Round,
 /// The name of the one stage.
 pub(super) const STAGE: &str = "record-in-place";
 
-/// Whether a job runs this way: one source with a queue as deep as a log, and no two cores to share
-/// the work.
+/// Returns whether a job runs this way: one source with a queue as deep as a log, and no two cores
+/// to share the work.
 pub(super) fn is_chosen(sources: &[Inlet], options: &CaptureOptions) -> bool {
     let is_alone = matches!(sources, [source] if source.port.info().capabilities.is_deep);
     is_alone && options.threads.cores.len() < 2 && options.publish.is_none()
 }
 
-/// The thread's own.
+/// The thread's state.
 pub(super) struct InPlace<'a> {
     job: &'a Job<'a>,
     source: &'a mut Inlet,
@@ -46,7 +46,7 @@ pub(super) struct InPlace<'a> {
     error: Option<EngineError>,
     is_ended: bool,
     nap_ns: u64,
-    /// What the source lost, as of the last look.
+    /// Losses of the source, as of the last look.
     lost: u64,
 }
 
@@ -74,7 +74,7 @@ impl<'a> InPlace<'a> {
         }
     }
 
-    /// The two halves of what the one thread tells.
+    /// Splits the outcome of the one thread into its two halves.
     pub(super) fn captured(crew: Crew<(Took, Recorded), ()>) -> Captured {
         let ((took, recorded), done) = only(crew.front).split();
         Captured {
@@ -98,7 +98,7 @@ impl Step for InPlace<'_> {
         let Self { job, source, sink, scratch, recorded, lent: sum, owners, .. } = self;
         let taken = round.poll(&job.budget, SCRATCH_PACKETS as u64, |granted| {
             let lent = source.port.lend(scratch, granted);
-            // Before what came is counted by interface.
+            // Before the packets are counted by interface.
             owners.claim(0);
             let lent = lent?;
             let packets = lent.burst.len() as u64;
@@ -127,7 +127,7 @@ impl Step for InPlace<'_> {
     fn show_losses(&mut self) -> u64 {
         self.lost = self.job.show_account(0, self.source.port.account(), self.lent.packets);
         self.gaps.tell(self.job.progress, &[], self.sink);
-        // For a file that ends before the job does.
+        // Totals for a file that ends before the job does.
         let totals = self.gaps.totals(self.job.progress, &[], |port| self.recorded.lost_of(port));
         self.sink.set_totals(&totals);
         self.job.tell_of_sink(0, &*self.sink);
@@ -138,7 +138,7 @@ impl Step for InPlace<'_> {
         self.recorded.span.last_ns
     }
 
-    /// There is nothing to do: has the sink write what it has.
+    /// Flushes the sink when there are no packets.
     fn flush(&mut self) {
         self.recorded.flush(self.sink, &self.job.clock);
     }

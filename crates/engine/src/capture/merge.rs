@@ -1,9 +1,9 @@
-//! The merging thread: holds a burst of each source, finds the order, copies it into the log.
+//! The merging thread: holds a burst of each source, orders the packets, copies them into the log.
 //!
 //! ```text
-//! merge     the order of what is in hand, a chunk at a time; copied, published
-//! poll      whom the order waits for: a new burst, a new promise, or overdue
-//! pause     as long as nobody has anything
+//! merge     order the held packets, a chunk at a time; copy, publish
+//! poll      the source that the order waits for: a new burst, a new promise, or overdue
+//! pause     while no source has packets
 //! ```
 
 mod copy;
@@ -27,27 +27,27 @@ use own::OwnRecorder;
 /// The name of the stage.
 pub(super) const STAGE: &str = "merge";
 
-/// What a merging thread tells besides what every receive thread does.
+/// The outcome of a merging thread, besides that of every receive thread.
 pub(super) struct Merged {
-    /// Packets in hand that did not go into the log, by source.
+    /// Packets held that did not go into the log, by source.
     pub(super) in_hand: Vec<u64>,
     /// Packets that no segment could hold whole, by source.
     pub(super) cut: Vec<u64>,
     pub(super) ports: Vec<MergedPort>,
     pub(super) lateness_ns: u64,
-    /// It recorded what it merged.
+    /// The merging thread also recorded.
     pub(super) is_one_thread: bool,
 }
 
-/// All that a merging thread tells.
+/// The complete outcome of a merging thread.
 pub(super) struct Home {
     took: Took,
     merged: Merged,
-    /// Where no other thread has recorded.
+    /// `None` if another thread recorded.
     recorded: Option<Recorded>,
 }
 
-/// What the threads of a merge tell, put together.
+/// Combines the outcomes of the threads of a merge.
 pub(super) fn captured(crew: Crew<Home, Recorded>) -> Captured {
     let (Home { took, merged, recorded }, done) = only(crew.front).split();
     let recorded = recorded.map(Done::beside).unwrap_or_else(|| only(crew.readers));
@@ -55,7 +55,7 @@ pub(super) fn captured(crew: Crew<Home, Recorded>) -> Captured {
     Captured { places: crew.places, took, recorded, merged: Some(merged) }
 }
 
-/// The thread's own.
+/// The thread's state.
 pub(super) struct Merger<'a> {
     job: &'a Job<'a>,
     lateness_ns: u64,
@@ -63,20 +63,20 @@ pub(super) struct Merger<'a> {
     /// One for each input.
     lanes: Vec<Lane>,
     order: Order,
-    /// Room for the inputs' bursts, and for what is copied of them, empty between two chunks.
+    /// Buffers for the inputs' bursts and the strands copied from them; empty between two chunks.
     views: Vec<Option<Part<'static>>>,
     strands: Vec<Strand<'static>>,
     sequence: Sequence,
     /// One for each input.
     counts: Vec<Counts>,
     writer: Writer,
-    /// None where another thread records.
+    /// `None` if another thread records.
     recorder: Option<OwnRecorder<'a>>,
     owners: Owners,
-    /// Polls since something was found or copied.
+    /// Polls since a packet was last found or copied.
     fruitless: usize,
     errors: Vec<EngineError>,
-    /// What the sources lost, as of the last look.
+    /// Losses of the sources, as of the last look.
     lost: u64,
 }
 
@@ -85,11 +85,11 @@ pub(super) struct Merger<'a> {
 struct Step {
     /// Packets copied into the log.
     copied: usize,
-    /// Packets lent by sources, or passed over by their filters.
+    /// Sources lent packets, or their filters rejected some.
     has_found: bool,
     /// The log has no room.
     is_full: bool,
-    /// Every source has ended, and nothing is in hand.
+    /// Every source has ended, and no packet is held.
     is_over: bool,
 }
 
@@ -135,17 +135,17 @@ impl<'a> Merger<'a> {
         }
     }
 
-    /// As one that records what it has merged, too; `reader` is a lossless one of its log.
+    /// Makes it record the merged packets as well; `reader` is a lossless reader of its log.
     pub(super) fn recording(self, reader: Reader, sink: &'a mut dyn Sink) -> Self {
         Self { recorder: Some(OwnRecorder::new(reader, sink)), ..self }
     }
 
-    /// Packets that may still go, before the job's limit is reached.
+    /// Returns how many packets may still pass before the job's limit.
     fn room(&self) -> u64 {
         self.job.budget.limit().unwrap_or(u64::MAX) - self.sequence.packets
     }
 
-    /// Merges what is in hand, and asks those for more who are waited for.
+    /// Merges the packets held, and polls the sources that the order waits for.
     fn step(&mut self, now_ns: u64) -> Step {
         let (copied, stop) = self.merge();
         let mut step = Step { copied, ..Step::default() };
@@ -154,7 +154,7 @@ impl<'a> Merger<'a> {
             Some(Stop::Long) => {}
             Some(Stop::Empty(input)) => {
                 let has_found = self.poll(input, now_ns);
-                // While one is waited for, the others may bring what can go before that.
+                // While waiting for one source, the others may deliver packets that go first.
                 step.has_found = has_found | self.poll_others(input, !has_found, now_ns);
             }
             Some(Stop::Over) => {
@@ -165,8 +165,8 @@ impl<'a> Merger<'a> {
         step
     }
 
-    /// Puts a chunk in order and copies it. `None` in place of why the order ended: the log was
-    /// full before that.
+    /// Puts a chunk in order and copies it. Returns `None` in place of the reason for the end of
+    /// the order if the log was full before that.
     fn merge(&mut self) -> (usize, Option<Stop>) {
         let most = usize::try_from(self.room()).unwrap_or(usize::MAX);
         let stop = self.order.find(&self.lanes, most);
@@ -181,7 +181,7 @@ impl<'a> Merger<'a> {
         (copied, (copied == self.order.len()).then_some(stop))
     }
 
-    /// Copies what is in order, and returns how many packets that is.
+    /// Copies the ordered packets, and returns how many.
     fn copy(&mut self) -> usize {
         let mut views = recycle(std::mem::take(&mut self.views), || None);
         let mut strands = recycle(std::mem::take(&mut self.strands), Strand::empty);
@@ -197,7 +197,7 @@ impl<'a> Merger<'a> {
         copied
     }
 
-    /// Asks one source for packets. Returns whether it had any.
+    /// Polls one source. Returns whether it had packets.
     fn poll(&mut self, index: usize, now_ns: u64) -> bool {
         let oldest = self.lanes.iter().zip(&self.inputs).filter(|(lane, _)| lane.left() > 0);
         let oldest = oldest.min_by_key(|(lane, _)| lane.head_ns());
@@ -233,7 +233,7 @@ impl<'a> Merger<'a> {
         }
     }
 
-    /// Asks the others for packets: all that have none, or those that are overdue.
+    /// Polls the other sources: all without packets, or only the overdue ones.
     fn poll_others(&mut self, but: usize, is_all: bool, now_ns: u64) -> bool {
         let mut has_found = false;
         for index in (0..self.inputs.len()).filter(|&index| index != but) {
@@ -244,7 +244,7 @@ impl<'a> Merger<'a> {
         has_found
     }
 
-    /// What to wait for, where nothing was found.
+    /// Returns what to wait for if nothing was found.
     fn next_of(&self, step: Step) -> Next {
         let open = self.inputs.iter().filter(|input| !input.is_ended).count();
         if step.is_full {
@@ -252,7 +252,7 @@ impl<'a> Merger<'a> {
         } else if self.fruitless < open {
             Next::Poll
         } else if self.lanes.iter().any(|lane| lane.left() > 0) {
-            // What is in hand goes when a promise has come true, which no descriptor tells.
+            // The held packets can go once a promise is fulfilled, which no descriptor signals.
             Next::WaitForOthers
         } else {
             Next::Wait
@@ -304,8 +304,8 @@ impl runtime::Step for Merger<'_> {
         self.lost
     }
 
-    /// Stops the sources that have packets in hand. Of the others what is in hand is merged now,
-    /// too.
+    /// Stops the sources that still hold packets. The held packets of the other sources are merged
+    /// now, too.
     fn stop_sources(&mut self) -> bool {
         for (input, lane) in self.inputs.iter_mut().zip(&mut self.lanes) {
             if let Err(error) = input.finish(lane) {
@@ -315,7 +315,7 @@ impl runtime::Step for Merger<'_> {
         true
     }
 
-    /// Merges what there is, without waiting for anybody.
+    /// Merges the packets held, without waiting for any source.
     fn close(&mut self) {
         for (input, lane) in self.inputs.iter_mut().zip(&mut self.lanes) {
             input.end(lane);
@@ -347,8 +347,8 @@ impl runtime::Step for Merger<'_> {
     }
 }
 
-/// The same room for what has another lifetime: collecting what came out of a vector uses its
-/// memory again.
+/// Reuses the room of a vector for items of another lifetime: collecting from a drained vector
+/// keeps its memory.
 fn recycle<T, U>(mut room: Vec<T>, empty: impl Fn() -> U) -> Vec<U> {
     room.clear();
     room.into_iter().map(|_| empty()).collect()

@@ -1,4 +1,4 @@
-//! The outcome of a capture: the threads' counts put together, and held against each other.
+//! The report of a capture: combines the threads' counts and checks them against each other.
 
 use burstline_port::{InterfaceTotals, Loss, Losses, PortAccount, PortTable, Sink};
 
@@ -12,32 +12,32 @@ use crate::runtime::logs::record::Recorded;
 use crate::runtime::{Done, Owners, Tally, tally_of_log};
 use crate::{EngineError, Inlet, PortReport, Report, StageReport};
 
-/// All threads' counts.
+/// The counts of all threads.
 pub(super) struct Summary {
     /// Packets appended to a log, by source.
     received: Vec<u64>,
     /// The source of each interface.
     owners: [u8; PortTable::MAX_ENTRIES],
-    /// Interfaces there are.
+    /// Number of interfaces.
     interfaces: usize,
-    /// By receive thread; source i was thread i modulo their number's.
+    /// By receive thread; source i belongs to thread i modulo their number.
     threads: Vec<Done<Took>>,
     pub(super) recorded: Done<Recorded>,
-    /// What there is to say besides where sources were merged.
+    /// The outcome of the merge, if the sources were merged.
     merged: Option<Merged>,
-    /// One thread did all, without a log.
+    /// One thread did everything, without a log.
     pub(super) is_in_place: bool,
 }
 
-/// A source's part of what the recorder counted by interface.
+/// A source's share of the recorder's counts by interface.
 struct Part {
     written: Tally,
     lost: Losses,
-    /// Packets that its log took back before the recorder had read them, or that had expired.
+    /// Packets overwritten in its log before the recorder had read them, or expired.
     missed: u64,
 }
 
-/// What the recorder did not see of one log, as far as it is not given to a source yet.
+/// Packets of one log that the recorder did not see and that are not assigned to a source yet.
 #[derive(Clone, Debug, Default)]
 struct Unasked {
     unseen: u64,
@@ -45,8 +45,8 @@ struct Unasked {
 }
 
 impl Unasked {
-    /// How many of a source's `unseen` packets had expired. The log's numbers are exact; where
-    /// several sources share a log that was also too slow, each gets its share of them.
+    /// Returns how many of a source's `unseen` packets had expired. The log's numbers are exact. If
+    /// several sources share a log that was also too slow, each gets a proportional share.
     fn share(&mut self, unseen: u64) -> u64 {
         let all = u128::from(self.unseen.max(1));
         let share = u128::from(self.expired.min(self.unseen)) * u128::from(unseen) / all;
@@ -74,9 +74,9 @@ impl Summary {
         Self { received, owners, interfaces, threads, recorded, merged, is_in_place: false }
     }
 
-    /// What is known of each interface. What its source lost, and what a lapped recorder missed of
-    /// it, belongs to the source. An interface gets these losses only if it is the source's only
-    /// one.
+    /// Returns the totals of each interface. Losses of a source, and packets of it that a lapped
+    /// recorder missed, belong to the source. An interface gets these losses only if it is the
+    /// source's only one.
     pub(super) fn totals(&self, sources: &[Inlet]) -> Vec<InterfaceTotals> {
         let recorded = &self.recorded.outcome;
         let owners = &self.owners[..self.interfaces];
@@ -93,7 +93,7 @@ impl Summary {
         recorded.seen.iter().enumerate().take(self.interfaces).map(interface).collect()
     }
 
-    /// The job's report, memory and places aside.
+    /// Returns the job's report, without memory and places.
     pub(super) fn report(self, sources: &[Inlet], sink: &dyn Sink, mut ending: Ending) -> Report {
         self.threads.iter().for_each(|done| ending.add(done));
         ending.add(&self.recorded);
@@ -131,7 +131,7 @@ impl Summary {
         report
     }
 
-    /// What a source lent and the merging thread did not pass on is in flight.
+    /// Adds packets that a source lent and the merging thread did not pass on to those in flight.
     fn add_merged(&self, source: usize, account: &mut PortAccount) {
         if let Some(merged) = &self.merged {
             account.in_flight += merged.in_hand[source];
@@ -139,7 +139,7 @@ impl Summary {
         }
     }
 
-    /// What there is to say of a merge, if it was one.
+    /// Returns the report of a merge, if it was one.
     fn merged(&self, report: &Report) -> Option<MergeReport> {
         let merged = self.merged.as_ref()?;
         let cpu_ns = self.threads.iter().map(|done| done.cost.cpu_ns).sum::<u64>();
@@ -147,7 +147,7 @@ impl Summary {
         Some(MergeReport::new(merged.ports.clone(), merged.lateness_ns, cpu_ns, report))
     }
 
-    /// What the recorder did not see of each log, and how much of that had expired.
+    /// Returns the packets of each log that the recorder did not see, and how many had expired.
     fn unasked(&self) -> Vec<Unasked> {
         let mut unasked = vec![Unasked::default(); self.threads.len()];
         for (log, expired) in unasked.iter_mut().zip(&self.recorded.outcome.expired) {
@@ -161,7 +161,7 @@ impl Summary {
         unasked
     }
 
-    /// The interfaces of a source.
+    /// Returns the interfaces of a source.
     fn owned_by(&self, source: usize) -> impl Iterator<Item = usize> {
         let owners = self.owners[..self.interfaces].iter().enumerate();
         owners.filter(move |&(_, &owner)| usize::from(owner) == source).map(|(port, _)| port)
@@ -186,8 +186,7 @@ impl Summary {
         Part { written, lost, missed }
     }
 
-    /// Holds our counts against those of each log and of the sink, which were made apart from
-    /// them.
+    /// Compares the counts with those of each log and of the sink, which were made independently.
     fn check(&self, report: &mut Report, sink: &dyn Sink, missed_by_log: &[u64]) {
         let sink = sink.account();
         let by_sink = sink.offered as i64 - sink.lost.total() as i64 - sink.in_flight as i64;
@@ -218,7 +217,7 @@ impl Summary {
             let took = &done.outcome;
             let mut through = tally_of_log(&took.log);
             if count == 1 {
-                // What was cut is known by interface only, so by thread where there is one.
+                // Truncation is known only by interface, so for a thread only if there is just one.
                 through.wire_bytes = seen.wire_bytes;
             }
             let name = match self.merged {

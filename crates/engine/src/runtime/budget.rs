@@ -1,26 +1,26 @@
-//! A limit on packets, shared by the workers of a job and exact.
+//! An exact limit on packets, shared by the workers of a job.
 //!
 //! ```text
 //! limit = free + granted to workers + used       a worker takes a grant before each poll and
-//!                                                settles it after: what it did not use is free
+//!                                                settles it after: the unused part is free again
 //! ```
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What may still be delivered.
+/// Packets that may still be delivered.
 pub(crate) struct Budget {
     limit: Option<u64>,
     free: AtomicU64,
     used: AtomicU64,
 }
 
-/// The answer to a worker that wants to poll.
+/// The answer to a worker that asks for packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grant {
     /// Up to this number of packets, at least one.
     Packets(u64),
-    /// All is granted, but not all is used: something may be given back.
+    /// All packets are granted but not all used: some may be returned.
     Wait,
     /// The limit is reached.
     Reached,
@@ -32,15 +32,15 @@ impl Budget {
         Self { limit, free, used: AtomicU64::new(0) }
     }
 
-    /// The limit, if there is one.
+    /// Returns the limit, if any.
     pub(crate) fn limit(&self) -> Option<u64> {
         self.limit
     }
 
-    /// Takes up to `wanted` packets. Cost: nothing without a limit, else one exchange.
+    /// Takes up to `wanted` packets. Cost: none without a limit, else one compare-and-exchange.
     pub(crate) fn take(&self, wanted: u64) -> Grant {
         let Some(limit) = self.limit else { return Grant::Packets(wanted) };
-        // Counts only, no memory depends on them: Relaxed, and each exchange is atomic.
+        // Relaxed: these are only counts, no memory depends on them, and each exchange is atomic.
         let granted = self.free.fetch_update(Relaxed, Relaxed, |free| {
             if free == 0 { None } else { Some(free.saturating_sub(wanted)) }
         });
@@ -51,7 +51,7 @@ impl Budget {
         }
     }
 
-    /// Says what became of a grant; `used` is in `[0, granted]`.
+    /// Returns the unused part of a grant to the budget; `used` is in `[0, granted]`.
     pub(crate) fn settle(&self, granted: u64, used: u64) {
         debug_assert!(used <= granted, "{used} packets of {granted} granted");
         if self.limit.is_some() {

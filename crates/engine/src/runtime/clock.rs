@@ -1,4 +1,4 @@
-//! When a job ends.
+//! Decides when a job ends.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,12 +10,12 @@ use crate::Run;
 
 use super::stage::{Next, Polled};
 
-/// What every thread of a job asks once a poll.
+/// The job's clock and stop flags, which every thread checks once a poll.
 pub(crate) struct JobClock<'a> {
     pub(crate) start_ns: u64,
     deadline_ns: u64,
     stop: &'a AtomicBool,
-    /// Set by the job itself: the sink cannot take any more.
+    /// Set by the job itself if the sink fails.
     is_broken: AtomicBool,
 }
 
@@ -27,23 +27,23 @@ impl<'a> JobClock<'a> {
         Self { start_ns, deadline_ns, stop: run.stop, is_broken: AtomicBool::new(false) }
     }
 
-    /// Whether sources should end now. Cost: two loads.
+    /// Returns whether sources should end now. Cost: two loads.
     pub(crate) fn is_over(&self, now_ns: u64) -> bool {
-        // Both flags are only told and carry no memory: seen late, they cost a poll.
+        // Relaxed: both flags publish no memory, and a late view costs one more poll.
         now_ns >= self.deadline_ns || self.stop.load(Relaxed) || self.is_broken.load(Relaxed)
     }
 
-    /// Whether somebody has ended the job, or something broke, before it was over by itself.
+    /// Returns whether the job was stopped or broke before its natural end.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Relaxed) || self.is_broken.load(Relaxed) // as in `is_over`
     }
 
-    /// Whether what the sources feed is broken.
+    /// Returns whether the consumer of the sources is broken.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken.load(Relaxed) // as in `is_over`
     }
 
-    /// Ends the sources because what they feed is broken.
+    /// Ends the sources because their consumer is broken.
     pub(crate) fn break_off(&self) {
         self.is_broken.store(true, Relaxed); // as in `is_over`
     }
@@ -52,23 +52,23 @@ impl<'a> JobClock<'a> {
         clock::monotonic_ns() - self.start_ns
     }
 
-    /// How long one may sleep without missing the deadline.
+    /// Returns the longest sleep that does not miss the deadline, in ns.
     pub(crate) fn most_ns(&self) -> u64 {
         self.deadline_ns.saturating_sub(clock::monotonic_ns())
     }
 }
 
-/// When a thread looks at the clock: after each poll that found nothing, and after some that did. A
-/// look takes 25 ns, and to count 64 packets of `dpdk:` some 600. The stop flag is looked at each
-/// time.
+/// Decides when a thread reads the clock: after each poll that found nothing, and after every n-th
+/// that did. A read takes 25 ns; counting 64 packets of `dpdk:` takes some 600 ns. The stop flag is
+/// checked at every poll.
 #[derive(Debug, Default)]
 pub(super) struct Glances {
     found: u32,
 }
 
 impl Glances {
-    /// To be asked after each poll; `every`: polls that found something from one look to the next.
-    /// `None`: not yet; else whether anything was found since the last look.
+    /// Call this after each poll; `every` is the number of busy polls per read of the clock.
+    /// Returns `None` if no read is due, else whether anything was found since the last read.
     #[inline]
     pub(super) fn look(&mut self, polled: &Polled, every: u32) -> Option<bool> {
         self.found += u32::from(polled.has_found);
@@ -77,14 +77,14 @@ impl Glances {
     }
 }
 
-/// How long a job that is over waits for a source to hand over what it has, counted from its last
-/// packet. A packet socket's last block comes after its retire timeout, some 10 ms.
+/// How long a finished job waits for a source to hand over its remaining packets, counted from the
+/// last packet. A packet socket's last block comes after its retire timeout, some 10 ms.
 const DRAIN_NS: u64 = 500_000_000;
 
-/// Between two looks at such a source.
+/// Sleep between two polls of such a source.
 const DRAIN_NAP: Duration = Duration::from_millis(1);
 
-/// The patience with which a job that is over empties its sources.
+/// The timeout with which a finished job drains its sources.
 pub(crate) struct Drain {
     until_ns: u64,
 }
@@ -94,8 +94,8 @@ impl Drain {
         Self { until_ns: clock::monotonic_ns() + DRAIN_NS }
     }
 
-    /// To be asked after each poll, with whether that found anything. False when it has waited long
-    /// enough for nothing.
+    /// Call this after each poll, with whether it found anything. Returns false once the timeout
+    /// has passed without a packet.
     pub(crate) fn goes_on(&mut self, found: bool) -> bool {
         let now_ns = clock::monotonic_ns();
         if found {

@@ -1,4 +1,4 @@
-//! The threads of a job: started in their places, joined, their rights given up.
+//! Starts the threads of a job in their places, joins them, and drops their privileges.
 
 use std::panic::resume_unwind;
 use std::thread::{self, Scope, ScopedJoinHandle, Thread};
@@ -10,41 +10,41 @@ use super::meter::StageCost;
 use super::stage::{self, Pause, Polled, Step};
 use super::threads::spawn;
 
-/// A stage and where it goes.
+/// A stage and its place.
 pub(crate) struct Post<S> {
-    /// Its number in the job: which of the cores is its own.
+    /// Number of the stage in the job; selects its core.
     pub(crate) index: usize,
-    /// What it is called.
+    /// Name of the thread.
     pub(crate) name: String,
     pub(crate) step: S,
 }
 
-/// What a stage tells at its end.
+/// The outcome of a stage, with its cost and losses.
 pub(crate) struct Done<T> {
     pub(crate) cost: StageCost,
-    /// Packets lost in the job's first second, without what was left out on request.
+    /// Packets lost in the job's first second, without those left out on request.
     pub(crate) lost_first_second: u64,
-    /// What is its own to tell.
+    /// The step's own result.
     pub(crate) outcome: T,
 }
 
-/// What all threads tell.
+/// The results of all threads.
 pub(crate) struct Crew<F, R> {
-    /// Where each ran: the front, then the readers.
+    /// Where each thread ran: the front, then the readers.
     pub(crate) places: Vec<ThreadPlace>,
-    /// Those that poll sources.
+    /// Threads that poll sources.
     pub(crate) front: Vec<Done<F>>,
-    /// Those that read logs.
+    /// Threads that read logs.
     pub(crate) readers: Vec<Done<R>>,
 }
 
 impl<T> Done<T> {
-    /// Of a part of another stage's work, which has its cost and its losses.
+    /// Wraps the outcome of a part of another stage, which accounts for the cost and losses.
     pub(crate) fn beside(outcome: T) -> Self {
         Self { cost: StageCost::default(), lost_first_second: 0, outcome }
     }
 
-    /// What is its own to tell, and the rest.
+    /// Separates the outcome from the rest.
     pub(crate) fn split(self) -> (T, Done<()>) {
         let (cost, lost_first_second) = (self.cost, self.lost_first_second);
         (self.outcome, Done { cost, lost_first_second, outcome: () })
@@ -52,7 +52,7 @@ impl<T> Done<T> {
 }
 
 impl Done<()> {
-    /// The same of a stage that tells `outcome`.
+    /// Returns the same with `outcome` attached.
     pub(crate) fn with<T>(self, outcome: T) -> Done<T> {
         Done { cost: self.cost, lost_first_second: self.lost_first_second, outcome }
     }
@@ -60,13 +60,13 @@ impl Done<()> {
 
 type Handle<'scope, T> = ScopedJoinHandle<'scope, (Result<ThreadPlace, EngineError>, Done<T>)>;
 
-/// Runs all stages to their end, each on a thread. Those that read logs begin first; `front` makes
-/// the others, given the threads that read. Posts that are dropped drop what they fill, so that
-/// nobody waits for it.
+/// Runs all stages to their end, each on a thread. Log readers start first; `front` makes the other
+/// stages, given the reader threads. A dropped post also drops the log that it fills, so that no
+/// reader waits for it.
 ///
 /// # Errors
-/// A thread could not be started, take its place or give up its rights. Then the job was broken
-/// off, and all threads have ended.
+/// Fails if a thread could not be started, take its place or drop its privileges. Then the job was
+/// broken off, and all threads have ended.
 pub(crate) fn run<F: Step, R: Step>(
     job: &Job<'_>,
     readers: Vec<Post<R>>,
@@ -76,7 +76,7 @@ pub(crate) fn run<F: Step, R: Step>(
         let readers = start_all(scope, job, readers)?;
         let bells: Vec<_> = readers.iter().map(|reader| reader.thread().clone()).collect();
         let front = start_all(scope, job, front(&bells))?;
-        // Only now: a thread begins with the rights of the one that starts it.
+        // Not earlier: a thread inherits the privileges of the thread that starts it.
         let given_up = job.threads.drop_privileges().inspect_err(|_| job.clock.break_off());
         let (mut places, front): (Vec<_>, _) = front.into_iter().map(join).unzip();
         let (more, readers): (Vec<_>, _) = readers.into_iter().map(join).unzip();
@@ -87,7 +87,7 @@ pub(crate) fn run<F: Step, R: Step>(
     })
 }
 
-/// As [`run`], for stages that read no log of each other.
+/// As [`run`], for stages that do not read each other's logs.
 pub(crate) fn run_alone<S: Step>(
     job: &Job<'_>,
     posts: Vec<Post<S>>,
@@ -103,7 +103,7 @@ fn start_all<'scope, S: Step + 'scope>(
     posts.into_iter().map(|post| start(scope, job, post)).collect()
 }
 
-/// Starts a thread. One that cannot take its place ends the job, and runs its stage nevertheless.
+/// Starts a thread. A thread that cannot take its place ends the job, but still runs its stage.
 fn start<'scope, S: Step + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     job: &'scope Job<'_>,
@@ -129,7 +129,7 @@ fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// The reader of a job that has none.
+/// The reader type of a job without readers.
 enum Nobody {}
 
 impl Step for Nobody {

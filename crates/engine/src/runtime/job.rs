@@ -1,4 +1,4 @@
-//! What the threads of a job share.
+//! The state that the threads of a job share.
 
 use burstline_log::Ending as LogEnding;
 use burstline_port::{Losses, PortAccount, Sink};
@@ -11,7 +11,7 @@ use super::clock::JobClock;
 use super::meter::Usage;
 use super::progress::Standing;
 
-/// A job that runs.
+/// A running job.
 pub(crate) struct Job<'a> {
     pub(crate) threads: &'a Threads,
     pub(crate) clock: JobClock<'a>,
@@ -21,7 +21,7 @@ pub(crate) struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// Starts the clock: ports are open and memory has been laid.
+    /// Starts the clock. The ports must be open and the memory allocated.
     pub(crate) fn start(threads: &'a Threads, run: &Run<'a>) -> Self {
         Self {
             threads,
@@ -32,22 +32,22 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// The same job without limits, and with a clock that is broken off by itself: for one of its
-    /// threads whose end is not the others'.
+    /// Returns the same job without limits and with a separate break flag, for a thread that may
+    /// end independently of the others.
     pub(crate) fn beside(&self, run: &Run<'a>) -> Self {
         let clock = JobClock::start(&run.within(Limits::default()));
         let (threads, progress, usage_before) = (self.threads, self.progress, self.usage_before);
         Self { threads, clock, budget: Budget::new(None), progress, usage_before }
     }
 
-    /// What the report is put together from: the time that has passed, and what it cost.
+    /// Returns the base of the report: the elapsed time and the resources used.
     pub(crate) fn ending(&self) -> Ending {
         Ending::of(self.clock.elapsed_ns(), Usage::now().since(&self.usage_before))
     }
 
-    /// Shows what became of source number `index` so far: its losses, and what has happened to it.
-    /// `delivered`: packets that it has handed on. Returns the losses without what was left out on
-    /// request. Cost: a lock or two.
+    /// Shows the account of source number `index` so far: its losses and events. `delivered`:
+    /// packets that it has handed on. Returns the losses without those left out on request. Cost: a
+    /// lock or two.
     pub(crate) fn show_account(&self, index: usize, account: PortAccount, delivered: u64) -> u64 {
         self.progress.tell_new(index, &account.events);
         let standing = Standing::of(&account).having_delivered(delivered, &account.lost);
@@ -55,7 +55,7 @@ impl<'a> Job<'a> {
         self.show_losses(index, account.lost)
     }
 
-    /// Shows what source number `index` has lost so far. Returns it without what was left out on
+    /// Shows the losses of source number `index` so far. Returns them without those left out on
     /// request. Cost: a lock.
     pub(crate) fn show_losses(&self, index: usize, losses: Losses) -> u64 {
         let missing = losses.missing();
@@ -63,21 +63,20 @@ impl<'a> Job<'a> {
         missing
     }
 
-    /// As [`show_losses`](Self::show_losses), for reader number `number` of logs: what is lost
-    /// behind the sources.
+    /// As [`show_losses`](Self::show_losses), for log reader number `number`: losses behind the
+    /// sources.
     pub(crate) fn show_losses_behind(&self, number: usize, losses: Losses) -> u64 {
         self.show_losses(self.progress.received.len() + number, losses)
     }
 
-    /// Says what has happened to sink number `number`, and how it stands. Cost: what its account
-    /// costs.
+    /// Shows the events and the standing of sink number `number`. Cost: that of its account.
     pub(crate) fn tell_of_sink(&self, number: usize, sink: &dyn Sink) {
         let (place, account) = (self.progress.received.len() + number, sink.account());
         self.progress.tell_new(place, &account.events);
         self.progress.set_standing(place, Standing::of(&account));
     }
 
-    /// How a log ends whose sources met `errors`: whether another may follow it.
+    /// Returns the ending of a log whose sources met `errors`: whether another log may follow it.
     pub(crate) fn log_ending(&self, errors: &[EngineError]) -> LogEnding {
         match self.clock.is_stopped() || !errors.is_empty() {
             true => LogEnding::Stopped,
@@ -85,7 +84,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Says in the report how and where the threads ran.
+    /// Adds to the report how and where the threads ran.
     pub(crate) fn describe(&self, report: &mut Report, places: Vec<ThreadPlace>) {
         report.poll = self.threads.poll;
         report.placement.threads = places;

@@ -1,18 +1,18 @@
-//! Stages that fill logs, and stages that read them.
+//! Stages that fill logs, and stages that read logs.
 //!
 //! ```text
 //!  sources --[receive]--> | segment | segment | ... --[record]--> sink
 //!              '- or into several: lanes                 '- tells the sink of gaps
 //! ```
 //!
-//! A receive stage has a log, or several; a log has one writer. A recorder reads one or several and
-//! gives what it reads to a sink: a file, a port, a closure.
+//! A receive stage fills one log or several; a log has one writer. A recorder reads one log or
+//! several and passes the packets to a sink: a file, a port, or a closure.
 //!
 //! Invariants:
-//! - K1: for each log, its packets = seen by a recorder + missed by it; seen = given to the sink
-//!   + lost after the sink broke.
-//! - K2: a receive stage ends its log at its own end, and a recorder reads to the end of every log.
-//!   So nothing is in flight between them when the job is over.
+//! - K1: for each log, its packets = seen by a recorder + missed by it. Seen packets = given to the
+//!   sink + lost after the sink broke.
+//! - K2: a receive stage ends its log when it ends, and a recorder reads every log to its end. So
+//!   no packet is in flight between them when the job is over.
 
 pub(crate) mod gaps;
 pub(crate) mod lanes;
@@ -25,20 +25,20 @@ use burstline_share::PublishConfig;
 
 use crate::Threads;
 
-/// What a job that has logs is made with, besides its ports and its run.
+/// The options of a job with logs, besides its ports and its run.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
-    /// Where its threads run: the receivers first; the recorder has the last core.
+    /// Placement of the threads: receivers come first; the recorder has the last core.
     pub threads: Threads,
     /// The shape of the log, or of each log.
     pub log: LogConfig,
-    /// Who waits when a log is full; `None`: lossless if every source can wait, else lossy.
+    /// Who waits if a log is full; `None`: lossless if every source can wait, else lossy.
     pub policy: Option<Policy>,
-    /// The interfaces of the job: the one that its ports were opened with.
+    /// The job's interface table, the same that its ports were opened with.
     pub table: PortTable,
-    /// Under which name other programs may read the log, or logs.
+    /// Name under which other programs may read the logs.
     pub publish: Option<PublishConfig>,
 }
 
-/// A log's own counts, once its writer is gone.
+/// A log's own counts, kept after its writer is gone.
 pub(crate) type LogCounts = WriterStatistics;

@@ -1,13 +1,13 @@
-//! When losses are looked at, and how many there were in the first second.
+//! When to read losses, and the losses of the first second.
 
-/// How often losses are looked at while a job runs, in ns: an account costs an allocation, and
-/// some ports system calls.
+/// Interval between two reads of the losses in a running job, in ns. An account costs an
+/// allocation, and system calls for some ports.
 pub(super) const LOSSES_EVERY_NS: u64 = 100_000_000;
 
-/// One second: what `lost_first_second` is about.
+/// One second, the period of `lost_first_second`.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// One stage's watch over its losses.
+/// One stage's loss watch.
 pub(super) struct LossWatch {
     start_ns: u64,
     shown_ns: u64,
@@ -15,12 +15,12 @@ pub(super) struct LossWatch {
 }
 
 impl LossWatch {
-    /// For a job that began at `start_ns`.
+    /// Starts the watch of a job that began at `start_ns`.
     pub(super) fn new(start_ns: u64) -> Self {
         Self { start_ns, shown_ns: start_ns, first_second: None }
     }
 
-    /// Whether it is time to look again; true once for each time.
+    /// Returns whether the next read is due; true once for each interval.
     pub(super) fn is_due(&mut self, now_ns: u64) -> bool {
         let is_due = now_ns.saturating_sub(self.shown_ns) >= LOSSES_EVERY_NS;
         if is_due {
@@ -29,14 +29,14 @@ impl LossWatch {
         is_due
     }
 
-    /// This many were `lost` by now.
+    /// Notes that `lost` packets were lost by now.
     pub(super) fn saw(&mut self, lost: u64, now_ns: u64) {
         if self.first_second.is_none() && now_ns - self.start_ns >= SECOND_NS {
             self.first_second = Some(lost);
         }
     }
 
-    /// Lost in the first second: of a job that did not last as long, all that were `lost`.
+    /// Returns the losses of the first second, or `lost` if the job was shorter.
     pub(super) fn first_second_or(&self, lost: u64) -> u64 {
         self.first_second.unwrap_or(lost)
     }

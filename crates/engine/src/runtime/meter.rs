@@ -1,4 +1,4 @@
-//! What a job costs: one thread of it, and all of it.
+//! The cost of a thread, and of a whole job.
 
 use burstline_sys::clock;
 use burstline_sys::usage::{self, CpuUsage};
@@ -9,7 +9,7 @@ use crate::report::{StageReport, rho};
 use super::tally::Tally;
 use super::waiting::Sleeps;
 
-/// Measures the calling thread, from its making to `end`.
+/// Measures the calling thread, from `start` to the last `so_far`.
 pub(super) struct StageMeter {
     cpu_start_ns: u64,
     /// Time of polls that found nothing, in ns.
@@ -18,7 +18,7 @@ pub(super) struct StageMeter {
     busy_ns: u64,
 }
 
-/// What a thread has cost.
+/// The cost of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StageCost {
     pub(crate) cpu_ns: u64,
@@ -27,11 +27,11 @@ pub(crate) struct StageCost {
     pub(crate) sleeps: Sleeps,
 }
 
-/// What this process, and the machine beside it, have used so far.
+/// Resources used so far by this process and the machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
     pub(crate) process: CpuUsage,
-    /// Time in softirqs, on all cores and for everybody, in ns; `None` where nobody knows.
+    /// Time in softirqs, on all cores and for all processes, in ns; `None` if unknown.
     pub(crate) softirq_ns: Option<u64>,
 }
 
@@ -40,7 +40,7 @@ impl Usage {
         Self { process: usage::process(), softirq_ns: usage::machine_softirq_ns() }
     }
 
-    /// What was used since `earlier`.
+    /// Returns the usage since `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let softirq_ns = self.softirq_ns.zip(earlier.softirq_ns);
         Self {
@@ -55,7 +55,7 @@ impl StageMeter {
         Self { cpu_start_ns: clock::thread_cpu_ns(), empty_ns: 0, busy_ns: 0 }
     }
 
-    /// Time went by in polls that found packets, or in such that did not.
+    /// Adds the time of polls that found packets, or of polls that found none.
     pub(super) fn pass(&mut self, span_ns: u64, was_busy: bool) {
         match was_busy {
             true => self.busy_ns += span_ns,
@@ -63,18 +63,17 @@ impl StageMeter {
         }
     }
 
-    /// What the thread has cost so far; `sleeps`: how often it slept meanwhile. Cost: a call of the
-    /// kernel's.
+    /// Returns the thread's cost so far; `sleeps`: how often it has slept. Cost: a system call.
     pub(super) fn so_far(&self, sleeps: Sleeps) -> StageCost {
         let cpu_ns = clock::thread_cpu_ns() - self.cpu_start_ns;
-        // A preempted poll took longer than it cost.
+        // A preempted poll takes more wall time than processor time.
         let (empty_ns, busy_ns) = (self.empty_ns.min(cpu_ns), self.busy_ns);
         StageCost { cpu_ns, empty_ns, busy_ns, sleeps }
     }
 }
 
 impl StageCost {
-    /// The report of a stage that passed `through` on.
+    /// Returns the report of a stage that passed on `through`.
     pub(crate) fn report(&self, name: &str, elapsed_ns: u64, through: &Tally) -> StageReport {
         let gigabits = line_bits(through.packets, through.wire_bytes) / 1e9;
         StageReport {

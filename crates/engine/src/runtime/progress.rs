@@ -1,7 +1,7 @@
-//! What a running job shows: counters that its threads store and anybody may load.
+//! Counters of a running job, which its threads store and any thread may load.
 //!
-//! Each counter has one writer, which stores absolute values once a poll. They carry no memory
-//! and need not agree with each other to the packet: the ledger at the end does.
+//! Each counter has one writer, which stores absolute values once a poll. No memory depends on
+//! them, and they need not agree with each other to the packet; only the final ledger does.
 
 mod standing;
 
@@ -20,7 +20,7 @@ use crate::ThreadPlace;
 use crate::published::{PublishedReport, Shown};
 pub use standing::{AGE_BOUNDS, AgesNow, LogNow, StageNow, Standing};
 
-/// One thread's counts of one thing.
+/// One thread's counters for a source or a sink.
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
     packets: AtomicU64,
@@ -28,14 +28,14 @@ pub(crate) struct Counter {
     wire_bytes: AtomicU64,
 }
 
-/// Counts as they were at some moment.
+/// A snapshot of counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets.
     pub packets: u64,
-    /// Bytes that are here, without FCS.
+    /// Captured bytes, without FCS.
     pub bytes: u64,
-    /// Bytes that were on the wire, without FCS.
+    /// Bytes on the wire, without FCS.
     pub wire_bytes: u64,
 }
 
@@ -47,7 +47,7 @@ impl Counts {
 
 impl Counter {
     pub(crate) fn store(&self, tally: &Tally) {
-        self.packets.store(tally.packets, Relaxed); // see the module: no memory depends on it
+        self.packets.store(tally.packets, Relaxed); // no memory depends on it, see the module
         self.bytes.store(tally.bytes, Relaxed);
         self.wire_bytes.store(tally.wire_bytes, Relaxed);
     }
@@ -66,66 +66,66 @@ impl Counter {
 pub struct Progress {
     /// By source.
     pub(crate) received: Vec<Counter>,
-    /// By recorder, or worker.
+    /// By recorder or worker.
     pub(crate) recorded: Vec<Counter>,
-    /// By thread that receives: at most one a source.
+    /// By receive thread: at most one for each source.
     segments: Vec<AtomicU64>,
     log_bytes: AtomicU64,
-    /// How far back the logs go, in ns; `u64::MAX` where the job keeps no past.
+    /// How far back the logs go, in ns; `u64::MAX` if the job has no history.
     kept_ns: AtomicU64,
-    /// Files that triggers have had begun.
+    /// Files begun by triggers.
     files: AtomicU64,
-    /// Whether the last of them is being written.
+    /// Whether the last file is being written.
     is_writing: AtomicBool,
     is_started: AtomicBool,
-    /// Losses so far by place: one for each source, then one for each recorder. Changed some times
-    /// a second, by each place's own thread.
+    /// Losses so far by place: one for each source, then one for each recorder. Each place's own
+    /// thread updates its entry a few times a second.
     losses: Mutex<Vec<Losses>>,
-    /// How ports stand, by place as `losses`.
+    /// Standings of the ports, by place as `losses`.
     standings: Mutex<Vec<Standing>>,
     /// Threads, in the order of their start.
     stages: Mutex<Vec<StageNow>>,
     /// The job's logs, from its start on.
     logs: Mutex<Vec<Log>>,
-    /// Who may read them, while they are published.
+    /// The publication of the logs, if any.
     shown: Mutex<Option<Shown>>,
-    /// What has happened, to be said at once.
+    /// Events that were not fetched yet.
     news: Mutex<News>,
-    /// Of the sources.
+    /// Names of the sources.
     names: Vec<String>,
-    /// The places of a job whose ports come and go, in place of those above.
+    /// The places of a job whose ports come and go; they replace those above.
     own_places: Mutex<Option<Vec<Place>>>,
 }
 
-/// A source, or what takes packets behind the sources (a worker, a sink), and what it has counted.
+/// A source or a consumer behind the sources (a worker, a sink), with its counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// What a source or a sink is called; workers have their number.
+    /// Name of the source or sink; for a worker, its number.
     pub name: String,
-    /// Among the sources, or among what is behind them.
+    /// Number among the sources, or among the consumers behind them.
     pub number: usize,
     /// Whether it is a source.
     pub is_source: bool,
-    /// What it has delivered.
+    /// Packets and bytes it has delivered.
     pub counts: Counts,
-    /// What was lost there, by cause.
+    /// Its losses, by cause.
     pub lost: Losses,
-    /// How its port stands.
+    /// The standing of its port.
     pub standing: Standing,
 }
 
-/// What has happened and was not fetched yet.
+/// Events that were not fetched yet.
 #[derive(Debug, Default)]
 struct News {
     fresh: Vec<String>,
-    /// How many events of each port are known: a port lists all that it ever had. Places as of
-    /// `losses`; more for a job that has more sinks.
+    /// How many events of each port are known: a port lists all its events since the start. Places
+    /// as in `losses`; more if the job has more sinks.
     known: Vec<usize>,
-    /// How often an event was reported. The queues of one interface all see it.
+    /// How often an event was reported. All queues of one interface see the same event.
     told: BTreeMap<String, usize>,
 }
 
-/// The most events that wait to be fetched; later ones are in the report only.
+/// The most events that can wait to be fetched; later ones are only in the report.
 const NEWS_MOST: usize = 1000;
 
 impl News {
@@ -135,7 +135,7 @@ impl News {
         }
     }
 
-    /// Tells what is new in `events`, all that the port in `place` ever had.
+    /// Reports the new entries of `events`, the list of all events of the port in `place`.
     fn hear(&mut self, place: usize, events: &[String]) {
         if self.known.len() <= place {
             self.known.resize(place + 1, 0);
@@ -152,24 +152,24 @@ impl News {
     }
 }
 
-/// All of a job's counters at some moment.
+/// A snapshot of all counters of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Whether the threads run: memory has been laid, ports are open.
+    /// Whether the threads are running: the memory is allocated, the ports are open.
     pub is_started: bool,
-    /// What all sources have delivered.
+    /// Packets delivered by all sources.
     pub received: Counts,
-    /// What the recorder has handed to the sink; 0 where there is none.
+    /// Packets that the recorder has passed to the sink; 0 without a recorder.
     pub recorded: Counts,
-    /// Segments of the logs opened so far.
+    /// Segments opened so far in all logs.
     pub segments: u64,
-    /// Size of the logs' packet memory, 0 where there is none.
+    /// Size of the logs' packet memory, 0 without logs.
     pub log_bytes: u64,
-    /// Age of the oldest packet in the log that keeps its past, in ns; of several the shortest.
+    /// Age of the oldest packet in a log with a history, in ns; the shortest of several logs.
     pub kept_ns: Option<u64>,
-    /// Files that triggers have had begun so far.
+    /// Files begun by triggers so far.
     pub files: u64,
-    /// Whether the last of them is still being written.
+    /// Whether the last file is still being written.
     pub is_writing: bool,
     /// Losses by cause.
     pub lost: Losses,
@@ -177,7 +177,7 @@ pub struct Snapshot {
     pub has_own_places: bool,
 }
 
-/// What is behind a lock, even if a thread that held it has panicked: each change is whole.
+/// Locks a mutex even if a thread panicked while holding it: each change is complete.
 fn lock<T>(behind: &Mutex<T>) -> MutexGuard<'_, T> {
     behind.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -193,12 +193,12 @@ fn sum(counters: &[Counter]) -> Counts {
 }
 
 impl Progress {
-    /// Counters of a job with `sources` sources, all 0.
+    /// Creates the counters of a job with `sources` sources, all 0.
     pub fn new(sources: usize) -> Self {
         Self::with_workers(sources, 1)
     }
 
-    /// Counters of a job with `sources` sources and `workers` threads that read what these bring.
+    /// Creates the counters of a job with `sources` sources and `workers` threads that read them.
     pub fn with_workers(sources: usize, workers: usize) -> Self {
         Self {
             received: (0..sources).map(|_| Counter::default()).collect(),
@@ -220,14 +220,14 @@ impl Progress {
         }
     }
 
-    /// With the names of the sources, in order; those that none is left for have their number.
+    /// Sets the names of the sources, in order; a source without a name keeps its number.
     #[must_use]
     pub fn named(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.names.iter_mut().zip(names).for_each(|(known, name)| *known = name);
         self
     }
 
-    /// Each source and then each worker or sink as it is now. Cost: as for
+    /// Returns the current state of each source, then of each worker or sink. Cost: as for
     /// [`snapshot`](Self::snapshot), and a few small allocations.
     pub fn places(&self) -> Vec<Place> {
         if let Some(own) = lock(&self.own_places).as_ref() {
@@ -253,7 +253,7 @@ impl Progress {
         counters.map(place).collect()
     }
 
-    /// The counters now. Cost: a load each and an uncontended lock.
+    /// Returns the current counters. Cost: a load each and an uncontended lock.
     pub fn snapshot(&self) -> Snapshot {
         let mut lost = Losses::default();
         for place in lock(&self.losses).iter() {
@@ -273,34 +273,34 @@ impl Progress {
         }
     }
 
-    /// The job's threads, in the order of their start. Cost: an uncontended lock, some allocations.
+    /// Returns the job's threads, in the order of their start. Cost: a lock, some allocations.
     pub fn stages(&self) -> Vec<StageNow> {
         lock(&self.stages).clone()
     }
 
-    /// The job's logs. Cost: an uncontended lock each, which no packet waits for.
+    /// Returns the job's logs. Cost: an uncontended lock each, which no packet thread waits for.
     pub fn logs(&self) -> Vec<LogNow> {
         lock(&self.logs).iter().map(LogNow::of).collect()
     }
 
-    /// Under which name the logs can be read, and who does. Cost: as for [`logs`](Self::logs).
+    /// Returns the logs' published name and readers. Cost: as for [`logs`](Self::logs).
     pub fn published(&self) -> Option<PublishedReport> {
         lock(&self.shown).as_ref().and_then(Shown::now)
     }
 
-    /// What has happened since the last call: interfaces that went down, files that were begun.
+    /// Returns the events since the last call: interfaces that went down, files that were begun.
     /// Cost: an uncontended lock.
     pub fn take_news(&self) -> Vec<String> {
         mem::take(&mut self.news().fresh)
     }
 
-    /// Says that something has happened.
+    /// Reports an event.
     pub(crate) fn tell(&self, what: String) {
         self.news().tell(what);
     }
 
-    /// Says what is new among `events`, all that the port in `place` ever had: the sources, then
-    /// the sinks. Cost: nothing where there are none, else a lock.
+    /// Reports the new entries of `events`, the list of all events of the port in `place`. Sources
+    /// come first, then sinks. Cost: a lock, or nothing if `events` is empty.
     pub(crate) fn tell_new(&self, place: usize, events: &[String]) {
         if !events.is_empty() {
             self.news().hear(place, events);
@@ -316,26 +316,26 @@ impl Progress {
         self.is_started.store(true, Relaxed);
     }
 
-    /// Shows the sources and sinks that the job has now.
+    /// Sets the job's current sources and sinks.
     pub(crate) fn show_places(&self, places: Vec<Place>) {
         *lock(&self.own_places) = Some(places);
     }
 
-    /// Shows the logs that the job has, and who may read them.
+    /// Sets the job's logs, and their publication.
     pub(crate) fn show_logs(&self, logs: &[Log], shown: Option<Shown>) {
         *lock(&self.logs) = logs.to_vec();
         *lock(&self.shown) = shown;
     }
 
-    /// A thread has taken its place. Returns its number.
+    /// Adds a thread that has taken its place. Returns its number.
     pub(crate) fn begin_stage(&self, place: ThreadPlace) -> usize {
         let mut stages = lock(&self.stages);
         stages.push(StageNow::new(place));
         stages.len() - 1
     }
 
-    /// Shows what stage number `stage` has cost so far, and how old its newest packet is, if it
-    /// has just come. Cost: an uncontended lock.
+    /// Shows the cost so far of stage number `stage`, and the age of its newest packet, if one has
+    /// just arrived. Cost: an uncontended lock.
     pub(crate) fn set_stage(&self, stage: usize, cost: &StageCost, age_ns: Option<u64>) {
         if let Some(known) = lock(&self.stages).get_mut(stage) {
             known.cost(cost);
@@ -343,14 +343,14 @@ impl Progress {
         }
     }
 
-    /// Shows how the port in `place` stands.
+    /// Sets the standing of the port in `place`.
     pub(crate) fn set_standing(&self, place: usize, standing: Standing) {
         if let Some(known) = lock(&self.standings).get_mut(place) {
             *known = standing;
         }
     }
 
-    /// Shows which file is written behind the sources.
+    /// Sets the file that a worker behind the sources is writing.
     pub(crate) fn set_file(&self, worker: usize, file: Option<String>) {
         if let Some(known) = lock(&self.standings).get_mut(self.received.len() + worker) {
             known.file = file;
@@ -363,14 +363,14 @@ impl Progress {
         self.is_writing.store(is_writing, Relaxed);
     }
 
-    /// Packets that the sources have lost so far, without what was left out on request.
+    /// Returns the packets that the sources have lost so far, without those left out on request.
     pub(crate) fn lost_by_sources(&self) -> u64 {
         let mut lost = 0;
         self.with_losses_by_source(|losses| lost = losses.iter().map(Losses::missing).sum());
         lost
     }
 
-    /// Looks at the losses of each source so far. Cost: a lock.
+    /// Calls `look` with the losses of each source so far. Cost: a lock.
     pub(crate) fn with_losses_by_source(&self, look: impl FnOnce(&[Losses])) {
         let places = lock(&self.losses);
         look(&places[..self.received.len().min(places.len())]);
@@ -406,7 +406,7 @@ mod tests {
         progress.tell_new(0, &events);
         progress.tell_new(1, &events);
         assert_eq!(progress.take_news(), ["down"]);
-        // A sink behind the sources that are known.
+        // A sink beyond the number of known places.
         progress.tell_new(7, &["full".to_owned()]);
         progress.tell("wrote".to_owned());
         assert_eq!(progress.take_news(), ["full", "wrote"]);

@@ -5,16 +5,16 @@ use burstline_port::{PortState, Received};
 use super::budget::{Budget, Grant};
 use super::stage::{Next, Polled};
 
-/// What a turn has come to so far.
+/// The result of a turn so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Round {
     /// Packets taken.
     pub(crate) packets: u64,
-    /// Some port has more, though its filter may have wanted none so far.
+    /// Some port has more packets, even if its filter has passed none so far.
     is_busy: bool,
     /// Some port has work that it cannot do now.
     is_blocked: bool,
-    /// What is left of the limit is in other threads' hands.
+    /// Other threads hold the rest of the packet limit.
     is_waiting: bool,
     /// The job's limit is reached.
     is_reached: bool,
@@ -23,8 +23,8 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// Has `take` take up to `most` packets of a port that is open, as far as the job's limit goes.
-    /// Returns whether the port has ended. Cost: the budget's.
+    /// Calls `take` for up to `most` packets of an open port, within the job's limit. Returns
+    /// whether the port has ended. Cost: the budget's.
     #[inline]
     pub(crate) fn poll<E>(
         &mut self,
@@ -53,12 +53,12 @@ impl Round {
         Ok(state == PortState::Ended)
     }
 
-    /// The stage may still be given ports: it is not over when those that it has have ended.
+    /// Keeps the stage running after its ports have ended, because it may still get new ports.
     pub(crate) fn keep_open(&mut self) {
         self.has_open = true;
     }
 
-    /// What the stage does next; `if_blocked` where a port could not go on and nothing was found.
+    /// Returns what the stage does next; `if_blocked` if a port was blocked and nothing was found.
     #[inline]
     pub(crate) fn polled(&self, if_blocked: Next) -> Polled {
         let has_found = self.packets > 0 || self.is_busy;

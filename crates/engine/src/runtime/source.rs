@@ -1,4 +1,4 @@
-//! What a job receives from.
+//! The sources of a job.
 
 use std::path::PathBuf;
 
@@ -12,21 +12,21 @@ use crate::EngineError;
 /// One source of a job.
 pub struct Inlet {
     pub(crate) port: Box<dyn Source>,
-    /// The interfaces it brought when it was opened: a half-open range of the table.
+    /// Interfaces it added when it was opened: a half-open range of the table.
     pub(crate) interfaces: std::ops::Range<usize>,
 }
 
 impl Inlet {
-    /// Opens the port at `address`. Call it for one source after another, not from several threads:
-    /// the order in which interfaces appear tells whose they are.
+    /// Opens the port at `address`. Open sources one after another, not from several threads: the
+    /// order in which interfaces appear tells which source owns them.
     pub fn open(address: &Address, options: &OpenOptions) -> Result<Self, EngineError> {
         let first = options.table.len();
         let port = open_source(address, options)?;
         Ok(Self { port, interfaces: first..options.table.len() })
     }
 
-    /// As [`open`](Self::open), for an address that may be several ports. Receive queues of an
-    /// interface bring one interface each; logs of a name bring theirs later.
+    /// As [`open`](Self::open), for an address that may be several ports. Each receive queue of an
+    /// interface adds one interface; logs of a name add theirs later.
     pub fn open_all(address: &Address, options: &OpenOptions) -> Result<Vec<Self>, EngineError> {
         let first = options.table.len();
         let mut ports = open_sources(address, options)?;
@@ -39,39 +39,39 @@ impl Inlet {
         Ok(sources.map(|(port, at)| Self { port, interfaces: at..at + each }).collect())
     }
 
-    /// A port that no address stands for, and that brings its interfaces later.
+    /// Wraps a port that has no address and adds its interfaces later.
     pub fn of(port: Box<dyn Source>) -> Self {
         Self { port, interfaces: 0..0 }
     }
 
-    /// Puts a wrapper around the port: a tracer, faults, a pacer, a user's own.
+    /// Puts a wrapper around the port: a tracer, faults, a pacer, or a custom one.
     pub fn wrap(self, wrapper: impl FnOnce(Box<dyn Source>) -> Box<dyn Source>) -> Self {
         Self { port: wrapper(self.port), ..self }
     }
 
-    /// The interfaces of the options' table that it brought when it was opened.
+    /// Returns the interfaces that it added to the options' table when it was opened.
     pub fn interfaces(&self) -> std::ops::Range<usize> {
         self.interfaces.clone()
     }
 
-    /// The port.
+    /// Returns the port.
     pub fn port(&self) -> &dyn Port {
         &*self.port
     }
 
-    /// The files that its packets lie in: [`Source::files`].
+    /// Returns the files that hold its packets: [`Source::files`].
     pub fn files(&self) -> Vec<PathBuf> {
         self.port.files()
     }
 }
 
-/// Who waits for a full log by default: the sources, if all of them can wait.
+/// Returns the default policy for a full log: the sources wait, if all of them can.
 pub(crate) fn policy_for(sources: &[Inlet]) -> Policy {
     let can_wait = |source: &Inlet| source.port.info().capabilities.can_wait;
     if sources.iter().all(can_wait) { Policy::Lossless } else { Policy::Lossy }
 }
 
-/// Whose clock the sources' times are from, if it is one.
+/// Returns the clock of the sources' times, or `Mixed` if they differ.
 pub(crate) fn clock_kind(sources: &[Inlet]) -> u32 {
     let mut clocks = sources.iter().map(|source| source.port.info().timestamps);
     let first = clocks.next().unwrap_or(TimestampSource::Mixed);
@@ -79,11 +79,11 @@ pub(crate) fn clock_kind(sources: &[Inlet]) -> u32 {
     if is_one { first.code() } else { TimestampSource::Mixed.code() }
 }
 
-/// Which source each interface of the table belongs to, as far as one thread knows.
+/// The source of each interface in the table, as far as one thread knows.
 ///
-/// Interfaces appear while a source is opened or polled; the thread that polls calls `claim` after
-/// it. The table knows which thread added an interface, so several threads can poll at a time. What
-/// this thread added since its last call belongs to the source it just polled.
+/// Interfaces appear while a source is opened or polled; the polling thread then calls `claim`. The
+/// table knows which thread added an interface, so several threads can poll at a time. The
+/// interfaces that this thread added since its last call belong to the source it just polled.
 #[derive(Clone, Debug)]
 pub(crate) struct Owners {
     table: PortTable,
@@ -97,8 +97,8 @@ impl Owners {
         Self { table: table.clone(), claims: Vec::new(), known: table.len() }
     }
 
-    /// Gives the interfaces that this thread has added since the last call to `source`.
-    /// Cost: a lock.
+    /// Assigns the interfaces that this thread has added since the last call to `source`. Cost: a
+    /// lock.
     pub(crate) fn claim(&mut self, source: usize) {
         let now = self.table.len();
         if now > self.known {
@@ -108,7 +108,7 @@ impl Owners {
         }
     }
 
-    /// The source of each interface: what the sources brought when they were opened, and what
+    /// Returns the source of each interface: those added when the sources were opened, and those
     /// the threads claimed.
     pub(crate) fn merge(
         sources: &[Inlet],

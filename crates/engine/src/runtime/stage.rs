@@ -1,21 +1,21 @@
-//! A stage: the one loop that every thread of a job runs, around the step that is its own.
+//! A stage: the loop that every thread of a job runs around its step.
 //!
 //! ```text
 //!   found something     show progress; look at the clock now and then; poll again
-//!   found nothing       look at the clock; flush if that is due; wait, as the step says for what
+//!   found nothing       look at the clock; flush if that is due; wait by the step's `wait`
 //!   at each look        time to the meter, as busy or empty; losses every 100 ms
 //! ```
 //!
-//! Cost of the loop a poll: the clock's two flags, and after every
-//! [`POLLS_A_LOOK`](Step::POLLS_A_LOOK)th the time, some 25 ns. A step is known when the loop is
-//! compiled, so its poll is called directly, or is part of the loop.
+//! Cost of the loop a poll: two loads of the clock's flags, and the time after every
+//! [`POLLS_A_LOOK`](Step::POLLS_A_LOOK)th, some 25 ns. The step's type is known at compile time, so
+//! its poll is called directly or inlined.
 //!
 //! Invariants:
-//! - S1: a poll is over before anything else is checked. So what a stopped stage has delivered is
-//!   what its step has counted.
-//! - S2: all time between the first poll and the last is metered once: as busy if something was
-//!   found since the last look, else as empty. Sleeps are neither.
-//! - S3: `show_losses` is called after the last poll, so the counts that others see are whole.
+//! - S1: a poll is over before anything else is checked. So the packets that a stopped stage has
+//!   delivered are those its step has counted.
+//! - S2: all time between the first poll and the last is metered once. It is busy if something was
+//!   found since the last look, else empty. Sleeps count as neither.
+//! - S3: `show_losses` is called after the last poll, so the counts that others see are complete.
 
 use std::time::Duration;
 
@@ -29,96 +29,95 @@ use super::losses::{LOSSES_EVERY_NS, LossWatch};
 use super::meter::{StageCost, StageMeter};
 use super::waiting::Waiter;
 
-/// What a poll has come to.
+/// The result of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Polled {
-    /// Whether there was something to do: packets, or such that a filter did not want.
+    /// Whether there was work: packets, or packets that a filter rejected.
     pub(crate) has_found: bool,
-    /// What the loop does next.
+    /// The next action of the loop.
     pub(crate) next: Next,
-    /// What time it is, if the step has looked.
+    /// The time, if the step has read the clock.
     pub(crate) now_ns: Option<u64>,
 }
 
-/// What a stage does next.
+/// The next action of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Polls again at once.
+    /// Polls again immediately.
     Poll,
-    /// Waits, as the step's [`wait`](Step::wait) does.
+    /// Waits by the step's [`wait`](Step::wait).
     Wait,
-    /// Waits for another thread of the job, which will have news soon.
+    /// Waits for another thread of the job, which will have packets or room soon.
     WaitForOthers,
-    /// Waits until there is room in the log that it fills.
+    /// Waits for room in the log that it fills.
     WaitForRoom,
-    /// Ends: sources have ended, or logs, or the limit is reached.
+    /// Ends: the sources or logs have ended, or the limit is reached.
     Over,
 }
 
-/// What one kind of stage does.
+/// The work of one kind of stage.
 pub(crate) trait Step: Send {
-    /// What it has to tell at the end.
+    /// The result at the end.
     type Outcome: Send;
 
-    /// Polls that found something, from one look at the clock to the next: more than one where a
-    /// poll may cost little beside a look.
+    /// Busy polls between two reads of the clock: more than one if a poll may cost little compared
+    /// to a read.
     const POLLS_A_LOOK: u32 = 1;
 
-    /// Whether it reads logs: then it ends with these, and not by the job's clock.
+    /// Whether it reads logs: such a stage ends with its logs, and not by the job's clock.
     const READS_LOGS: bool = false;
 
-    /// Does what there is to do, once. `now_ns` is as of the last look.
+    /// Does the available work once. `now_ns` is as of the last look.
     fn poll(&mut self, now_ns: u64) -> Polled;
 
-    /// A poll has found nothing: waits for what will bring something. Returns whether it slept, or
-    /// the time has to be looked at for another reason.
+    /// Waits after a poll that found nothing. Returns whether it slept, or the time must be read
+    /// for another reason.
     fn wait(&mut self, pause: Pause<'_>) -> bool;
 
-    /// Shows what was done so far: after each poll that found something. Cost: a few stores.
+    /// Shows the counts so far: after each poll that found something. Cost: a few stores.
     #[inline]
     fn show(&mut self) {}
 
-    /// Shows what is lost so far, and returns it without what was left out on request: every 100
-    /// ms.
+    /// Shows the losses so far, and returns them without those left out on request: every 100 ms.
     fn show_losses(&mut self) -> u64;
 
-    /// The time of the newest packet that it has handed on, in ns since 1970; 0: not known.
+    /// Returns the time of the newest packet that it has passed on, in ns since 1970; 0 if unknown.
     fn newest_ns(&self) -> u64 {
         0
     }
 
-    /// Has what was sent so far made visible: when nothing comes, every 100 ms at most.
+    /// Flushes what was sent so far: if nothing arrives, every 100 ms at most.
     fn flush(&mut self) {}
 
-    /// The job is over: stops sources that have packets in hand. Returns whether there are such;
-    /// these are polled until they have ended, or bring nothing for half a second.
+    /// Called when the job is over: stops sources that still hold packets. Returns whether there
+    /// are any. These are polled until they have ended, or deliver nothing for half a second.
     fn stop_sources(&mut self) -> bool {
         false
     }
 
-    /// Nothing is polled any more: closes what has to be closed before the last look at losses.
+    /// Called after the last poll: closes what must be closed before the last look at losses.
     fn close(&mut self) {}
 
-    /// Ends its work.
+    /// Ends the step and returns its outcome.
     fn end(self) -> Self::Outcome;
 }
 
-/// A stage that has nothing to do, and how it can wait.
+/// Waiting methods for a stage without work.
 pub(crate) struct Pause<'w> {
     waiter: &'w mut Waiter,
-    /// As of this moment.
+    /// Time of the last look.
     pub(crate) now_ns: u64,
     clock: &'w JobClock<'w>,
 }
 
 impl Pause<'_> {
-    /// Waits for these ports. Returns whether it slept, as all of these.
+    /// Waits for these ports. Returns whether it slept, as do the other methods.
     pub(crate) fn on<'p>(self, ports: impl Iterator<Item = &'p dyn Port>) -> bool {
         self.waiter.pause(ports, self.now_ns, self.clock)
     }
 
-    /// Waits for ports that have room for what comes within `nap_ns`: lets news gather first, if
-    /// that is not 0.
+    /// Waits for ports that have room for `nap_ns` of traffic. If that is not 0, lets packets
+    /// gather first.
     pub(crate) fn on_deep<'p>(
         self,
         ports: impl Iterator<Item = &'p dyn Port>,
@@ -127,41 +126,41 @@ impl Pause<'_> {
         (nap_ns > 0 && self.waiter.gather(nap_ns, self.clock)) || self.on(ports)
     }
 
-    /// Waits for news of logs that have room for what comes within `nap`. Lets packets gather for
-    /// that long, then sleeps as `sleep` does, and returns whether it was woken.
+    /// Waits for logs that have room for `nap` of traffic. Lets packets gather for that long, then
+    /// sleeps by `sleep`, which returns whether it was woken.
     pub(crate) fn on_logs(self, nap: Duration, sleep: impl FnOnce() -> bool) -> bool {
         self.waiter.wait_for_news(nap, sleep)
     }
 
-    /// Waits for what another thread of the job will have soon.
+    /// Waits for packets or room that another thread of the job will have soon.
     pub(crate) fn on_others(self) -> bool {
         self.waiter.pause_briefly(self.now_ns, self.clock)
     }
 
-    /// Waits until there is room in a log.
+    /// Waits for room in a log.
     pub(crate) fn on_room(self) -> bool {
         self.waiter.wait_for_room(self.clock);
         true
     }
 
-    /// Waits for what wakes nobody and is looked for each `span_ns`.
+    /// Waits for an event that wakes no thread; the caller looks for it every `span_ns`.
     pub(crate) fn until_next_look(self, span_ns: u64) -> bool {
         self.waiter.wait_for_a_look(span_ns, self.now_ns, self.clock)
     }
 
-    /// Sleeps for some time.
+    /// Sleeps for `span`.
     pub(crate) fn sleep(self, span: Duration) -> bool {
         self.waiter.sleep_for(span);
         true
     }
 
-    /// The longest sleep that does not miss the job's deadline, in ns.
+    /// Returns the longest sleep that does not miss the job's deadline, in ns.
     pub(crate) fn most_ns(&self) -> u64 {
         self.clock.most_ns()
     }
 }
 
-/// Runs a stage on the calling thread, to its end. `number`: where its cost is shown meanwhile.
+/// Runs a stage on the calling thread, to its end. `number`: the stage that its cost is shown for.
 pub(super) fn run<S: Step>(job: &Job<'_>, mut step: S, number: Option<usize>) -> Done<S::Outcome> {
     let clock = &job.clock;
     let mut meter = StageMeter::start();
@@ -217,7 +216,7 @@ pub(super) fn run<S: Step>(job: &Job<'_>, mut step: S, number: Option<usize>) ->
     Done { cost, lost_first_second, outcome: step.end() }
 }
 
-/// Shows what a stage has cost, and how old its newest packet is, if that has just come.
+/// Shows a stage's cost, and the age of its newest packet if one has just arrived.
 fn show_cost<S: Step>(
     job: &Job<'_>,
     number: Option<usize>,
@@ -232,7 +231,7 @@ fn show_cost<S: Step>(
     job.progress.set_stage(number, cost, age_ns);
 }
 
-/// Takes what sources have in hand that were stopped.
+/// Takes the remaining packets of the stopped sources.
 fn drain<S: Step>(step: &mut S) {
     if !step.stop_sources() {
         return;

@@ -1,10 +1,10 @@
-//! What is counted of each packet: one pass over a worklist, the bytes are not touched.
+//! Counts packets in one pass over a worklist, without touching their bytes.
 
 use burstline_log::{Burst, PlainSum, WriterStatistics};
 
 pub(crate) use burstline_port::Tally;
 
-/// What was written into a log: what was cut of packets is not known.
+/// Returns the counts of a log. Truncation is unknown, so the wire bytes equal the captured bytes.
 pub(crate) fn tally_of_log(log: &WriterStatistics) -> Tally {
     Tally { packets: log.packets, bytes: log.bytes, wire_bytes: log.bytes }
 }
@@ -17,7 +17,7 @@ pub(crate) struct Span {
 }
 
 impl Default for Span {
-    /// Nothing seen.
+    /// An empty span.
     fn default() -> Self {
         Self { first_ns: u64::MAX, last_ns: 0 }
     }
@@ -34,13 +34,13 @@ impl Span {
         self.last_ns = self.last_ns.max(other.last_ns);
     }
 
-    /// The two ends, if anything was seen.
+    /// Returns both ends, if anything was seen.
     pub(crate) fn ends(&self) -> Option<(u64, u64)> {
         (self.first_ns <= self.last_ns).then_some((self.first_ns, self.last_ns))
     }
 }
 
-/// Counts the packets of a burst. Cost: some ten instructions a packet, half of that where all have
+/// Counts the packets of a burst. Cost: some ten instructions a packet, half of that if all have
 /// the same time.
 pub(crate) fn tally(burst: &Burst<'_>, span: &mut Span) -> Tally {
     let packets = burst.len() as u64;

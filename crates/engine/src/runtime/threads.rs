@@ -1,4 +1,4 @@
-//! Where and how a job's threads run.
+//! Placement and scheduling of a job's threads.
 
 use std::collections::BTreeMap;
 use std::thread::{self, ScopedJoinHandle};
@@ -15,26 +15,26 @@ use crate::report::ThreadPlace;
 
 use super::waiting::PollMode;
 
-/// Where and how a job's threads run.
+/// Placement and scheduling of a job's threads.
 #[derive(Clone, Debug)]
 pub struct Threads {
-    /// A core for each thread, in the order of the stages; empty leaves it to the kernel.
+    /// A core for each thread, in the order of the stages; if empty, the kernel chooses.
     pub cores: Vec<CoreId>,
-    /// The node of each thread's stack, in the same order. Where no node is named and the thread
-    /// has a core, the stack goes to that core's node, if it can.
+    /// The node of each thread's stack, in the same order. If no node is named and the thread has a
+    /// core, the stack goes to that core's node if possible.
     pub stack_nodes: Vec<NodeId>,
-    /// The scheduling class of each.
+    /// The scheduling class of each thread.
     pub class: SchedulingClass,
-    /// How each waits for packets.
+    /// How each thread waits for packets.
     pub poll: PollMode,
-    /// Threads that receive into logs, at least 1; never more than there are sources. Only for
-    /// jobs that have a log.
+    /// Threads that receive into logs: at least 1, at most the number of sources. Only for jobs
+    /// that have a log.
     pub receivers: usize,
-    /// Whether the threads keep their capabilities. If not, each thread gives them up once
-    /// everything is open and it is in place. So does the thread that runs the job. For programs
-    /// that do nothing else afterwards.
+    /// Whether the threads keep their capabilities. If not, each thread drops them once everything
+    /// is open and the thread is in place. So does the thread that runs the job. For programs that
+    /// do nothing else afterwards.
     pub keeps_privileges: bool,
-    /// What there is to say in the report of why they run there.
+    /// Notes for the report about the reasons for the placement.
     pub notes: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ impl Default for Threads {
 }
 
 impl Threads {
-    /// Fails where a job of `threads` threads would have to share cores that were named for it.
+    /// Fails if cores are named, but fewer than `threads`.
     pub(crate) fn check(&self, threads: usize) -> Result<(), EngineError> {
         let cores = self.cores.len();
         match cores == 0 || cores >= threads {
@@ -62,7 +62,7 @@ impl Threads {
         }
     }
 
-    /// Settles one thread that then ends, so a missing core or class shows before anything is
+    /// Settles one short-lived thread, so that a missing core or class shows before anything is
     /// opened.
     pub(crate) fn rehearse(&self, name: &str) -> Result<(), EngineError> {
         thread::scope(|scope| {
@@ -71,7 +71,7 @@ impl Threads {
         })
     }
 
-    /// Puts the calling thread, number `index` of the job, where it belongs.
+    /// Moves the calling thread, number `index` of the job, to its place.
     pub(crate) fn settle(&self, index: usize, name: &str) -> Result<ThreadPlace, EngineError> {
         let core = self.cores.get(index).copied();
         if let Some(core) = core {
@@ -88,8 +88,8 @@ impl Threads {
         Ok(ThreadPlace { name, pinned_to: core, node, class, stack_node, stack, rights })
     }
 
-    /// Takes the calling thread's stack where it was planned to be, or else near its core. Returns
-    /// where it was planned to be.
+    /// Moves the calling thread's stack to its planned node, or else near its core. Returns the
+    /// planned node.
     fn settle_stack(
         &self,
         index: usize,
@@ -99,11 +99,11 @@ impl Threads {
             stack::move_to(node).map_err(|error| EngineError::Stack { node, error })?;
             return Ok(Some(node));
         }
-        // Unasked it is a courtesy: the node may have no memory, the kernel may have no nodes.
+        // Without a plan it may fail: the node may have no memory, the kernel may have no nodes.
         Ok(near.filter(|&node| stack::move_to(node).is_ok()))
     }
 
-    /// Gives up the calling thread's capabilities, unless they are to be kept.
+    /// Drops the calling thread's capabilities, unless they are to be kept.
     pub(crate) fn drop_privileges(&self) -> Result<(), EngineError> {
         match self.keeps_privileges {
             true => Ok(()),

@@ -1,23 +1,23 @@
-//! What a thread does when there is nothing to do.
+//! How a thread waits for work.
 //!
 //! ```text
-//!            packets came     nothing, for a while      nothing since then
+//!            packet found     none, for a while         none since then
 //! busy       poll             poll                      poll
 //! adaptive   poll             poll                      sleep until a source is readable
 //! interrupt  poll             sleep until a source is readable
 //! ```
 //!
-//! A source says by [`Port::readiness`] what to wait for, or waits by itself ([`Port::wait`]).
-//! Several of the second kind are polled in turn, every 5 ms. One that does neither (a generator, a
-//! file) is looked at again after a nap, which grows. A thread that sleeps looks at no flags,
-//! deadlines and interfaces, so no sleep is longer than [`SLEEP_MOST_NS`].
+//! A source offers a descriptor to wait for by [`Port::readiness`], or waits itself
+//! ([`Port::wait`]). Several sources of the second kind are polled in turn, every 5 ms. A source
+//! with neither (a generator, a file) is polled again after a nap, which grows. A sleeping thread
+//! checks no flags, deadlines or interfaces, so no sleep is longer than [`SLEEP_MOST_NS`].
 //!
 //! Invariants:
-//! - W1: except in `busy`, a thread whose sources stay idle sleeps, even if their descriptors are
-//!   readable. After a wake without a packet it naps before it waits again. An interface that went
-//!   down, or a ring that the kernel calls readable, is no hot loop.
-//! - W2: no wake is lost: descriptors are level-triggered, so what came between the last poll and
-//!   the sleep ends the sleep at once.
+//! - W1: except in `busy`, a thread with idle sources sleeps, even if their descriptors are
+//!   readable. After a wake-up without a packet it naps before it waits again. So an interface that
+//!   went down, or a ring that is always readable, causes no hot loop.
+//! - W2: no wake-up is lost: descriptors are level-triggered, so a packet that arrives between the
+//!   last poll and the sleep ends the sleep immediately.
 
 use std::os::fd::BorrowedFd;
 use std::thread;
@@ -31,17 +31,17 @@ use super::clock::JobClock;
 /// How a job's threads wait for packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PollMode {
-    /// Never sleep, not even without packets: the least latency, and a core for each thread.
+    /// Never sleeps, even without packets: the least latency, and a core for each thread.
     Busy,
-    /// Look on for a short while after the last packet, then sleep until one comes.
+    /// Polls for a short while after the last packet, then sleeps until one arrives.
     #[default]
     Adaptive,
-    /// Sleep as soon as there is none.
+    /// Sleeps as soon as there are no packets.
     Interrupt,
 }
 
 impl PollMode {
-    /// The name in flags and reports.
+    /// Returns the name in flags and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Busy => "busy",
@@ -53,53 +53,53 @@ impl PollMode {
 
 /// How long `adaptive` spins after the last packet, in ns.
 ///
-/// As long as a sleeper takes to get up. On the machine of the README a thread in poll(2) ran 43 us
-/// after it was woken (95 us in the worst hundredth). That cost it 20 us of processor time. A
-/// thread that spins receives a packet within that time sooner. A spin of that length wastes no
-/// more than a sleep. Under load no packet is that far from the next.
+/// This equals the wake-up time of a sleeper. On the machine of the README a thread in poll(2) ran
+/// 43 us after it was woken (95 us in the worst hundredth). That cost it 20 us of processor time.
+/// Within that time, a spinning thread receives a packet sooner. A spin of that length wastes no
+/// more than a sleep. Under load, no gap between packets is that long.
 ///
-/// A ring that is handed over in blocks has news every few milliseconds, and nothing between. So a
-/// spin that finds nothing halves the time, down to a fiftieth. News within that time, seen once
-/// the sleeper is up, restores it.
+/// A ring that is handed over in blocks has packets every few milliseconds, and nothing in between.
+/// So a spin that finds nothing halves the time, down to a fiftieth. Packets within that time, seen
+/// once the sleeper is up, restore it.
 const WAKE_NS: u64 = 50_000;
 const SPIN_NS: u64 = 50_000;
 const SPIN_LEAST_NS: u64 = SPIN_NS / 50;
 
-/// The longest sleep, in ns: a tenth of the second within which a polled port must notice what
-/// happened to its interface.
+/// The longest sleep, in ns: a tenth of the second within which a polled port must notice a change
+/// of its interface.
 const SLEEP_MOST_NS: u64 = 100_000_000;
 
-/// The first nap and the longest, in ns. A source's own buffer has to last for the longest.
+/// The first nap and the longest, in ns. A source's own buffer must last for the longest.
 const NAP_FIRST_NS: u64 = 50_000;
 const NAP_MOST_NS: u64 = 1_000_000;
 
-/// How long a thread with several sources sleeps in the first one's own way, in ns: the others are
-/// looked at only then.
+/// How long a thread with several sources lets the first one wait, in ns; the others are not polled
+/// during that time.
 const TURN_NS: u64 = 5_000_000;
 
-/// How often a thread slept, and why it got up again.
+/// How often a thread slept, and why it woke up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sleeps {
     /// Sleeps and naps.
     pub(crate) sleeps: u64,
-    /// Sleeps that ended because a source, or a log, had something.
+    /// Sleeps that ended because a source or a log had packets.
     pub(crate) wakes: u64,
 }
 
-/// One thread's patience.
+/// One thread's waiting state.
 pub(crate) struct Waiter {
     mode: PollMode,
-    /// When there last was work.
+    /// When there was work last.
     worked_ns: u64,
     /// How long `adaptive` spins now, in `[SPIN_LEAST_NS, SPIN_NS]`.
     spin_ns: u64,
-    /// Whether it has looked on since then, and no longer does.
+    /// Whether it has spun since then, and no longer does.
     has_looked_on: bool,
     /// Naps since then.
     naps: u32,
-    /// Whether it has let news gather since then.
+    /// Whether it has let packets gather since then.
     has_gathered: bool,
-    /// A source said that it had something, and nothing was found since.
+    /// A source was ready, and nothing was found since.
     is_alarmed: bool,
     sleeps: Sleeps,
 }
@@ -118,7 +118,7 @@ impl Waiter {
         }
     }
 
-    /// There was work at `now_ns`.
+    /// Notes that there was work at `now_ns`.
     #[inline]
     pub(crate) fn work(&mut self, now_ns: u64) {
         if std::mem::take(&mut self.has_looked_on) {
@@ -134,9 +134,8 @@ impl Waiter {
         self.is_alarmed = false;
     }
 
-    /// There was none at this moment, and the source has room for what may come within `nap_ns`:
-    /// sleeps so long, once after work, in `adaptive`. Being woken for each bit of news would cost
-    /// more. Returns whether it slept.
+    /// Lets packets gather for `nap_ns`, for which the source has room: once after work, and only
+    /// in `adaptive`. Being woken for every few packets would cost more. Returns whether it slept.
     pub(crate) fn gather(&mut self, nap_ns: u64, clock: &JobClock<'_>) -> bool {
         if self.mode != PollMode::Adaptive || std::mem::replace(&mut self.has_gathered, true) {
             return false;
@@ -146,8 +145,8 @@ impl Waiter {
         true
     }
 
-    /// Its logs have none: lets news gather for `nap`, once after work, then sleeps as `sleep`
-    /// does, which says whether there is news. Returns whether it slept.
+    /// Waits for logs: lets packets gather for `nap`, once after work, then sleeps by `sleep`,
+    /// which returns whether there are packets. Returns whether it slept.
     pub(crate) fn wait_for_news(&mut self, nap: Duration, sleep: impl FnOnce() -> bool) -> bool {
         if self.mode == PollMode::Busy {
             std::hint::spin_loop();
@@ -161,14 +160,13 @@ impl Waiter {
         true
     }
 
-    /// Sleeps for some time, in every mode.
+    /// Sleeps for `span`, in every mode.
     pub(crate) fn sleep_for(&mut self, span: Duration) {
         self.sleeps.sleeps += 1;
         thread::sleep(span);
     }
 
-    /// There was none at `now_ns`, and these ports are what there is to wait for. Returns whether
-    /// it slept.
+    /// Waits for these ports, which had nothing at `now_ns`. Returns whether it slept.
     pub(crate) fn pause<'p>(
         &mut self,
         ports: impl Iterator<Item = &'p dyn Port>,
@@ -179,7 +177,7 @@ impl Waiter {
             return false;
         }
         if std::mem::take(&mut self.is_alarmed) {
-            // W1: the last wake was for nothing.
+            // W1: the last wake-up brought no packet.
             return self.nap(clock);
         }
         let mut descriptors: Vec<BorrowedFd<'_>> = Vec::new();
@@ -203,12 +201,12 @@ impl Waiter {
         true
     }
 
-    /// Another thread will have news soon: spins, or takes a nap. Returns whether it slept.
+    /// Waits for another thread that will have work soon: spins, or naps. Returns whether it slept.
     pub(crate) fn pause_briefly(&mut self, now_ns: u64, clock: &JobClock<'_>) -> bool {
         !self.spins(now_ns) && self.nap(clock)
     }
 
-    /// What is waited for wakes nobody: spins, or sleeps for `span_ns`. Returns whether it slept.
+    /// Waits for an event that wakes no thread: spins, or sleeps. Returns whether it slept.
     pub(crate) fn wait_for_a_look(
         &mut self,
         span_ns: u64,
@@ -222,18 +220,18 @@ impl Waiter {
         true
     }
 
-    /// The log is full: the thread that drains it needs the core more, in every mode.
+    /// Sleeps because the log is full, in every mode: the draining thread needs the core more.
     pub(crate) fn wait_for_room(&mut self, clock: &JobClock<'_>) {
         self.sleeps.sleeps += 1;
         thread::sleep(Duration::from_nanos(NAP_FIRST_NS.min(clock.most_ns())));
     }
 
-    /// How often it slept so far.
+    /// Returns how often it slept so far.
     pub(crate) fn sleeps(&self) -> Sleeps {
         self.sleeps
     }
 
-    /// Spins once if its time to spin is not over. Returns whether it did.
+    /// Spins once if its spinning time is not over. Returns whether it did.
     fn spins(&mut self, now_ns: u64) -> bool {
         let looks_on = self.looks_on(now_ns);
         if looks_on {
@@ -254,7 +252,7 @@ impl Waiter {
         }
     }
 
-    /// A port has slept by itself.
+    /// Counts a sleep in a port's own wait.
     fn wake(&mut self, is_woken: bool) {
         self.sleeps.sleeps += 1;
         self.sleeps.wakes += u64::from(is_woken);
@@ -270,7 +268,7 @@ impl Waiter {
             }
             Ok(Ready::TimedOut) => self.naps = self.naps.saturating_add(1),
             Ok(Ready::Interrupted) => {}
-            // No such call here: what a nap misses is seen at its end.
+            // poll(2) is not available here: nap instead; the poll after it finds the packets.
             Err(_) => self.is_alarmed = true,
         }
     }

@@ -1,21 +1,21 @@
-//! One flow: which of its numbers have come.
+//! One flow: which of its numbers have arrived.
 
 use burstline_wire::mark::Stream;
 use hdrhistogram::Histogram;
 
 use super::DIGITS;
 
-/// How far behind the highest number of its flow a packet can be told from a duplicate.
+/// How far behind the highest number of its flow a packet can be distinguished from a duplicate.
 pub const WINDOW: u64 = 4096;
 
-/// Whether the newest numbers have come, a bit each.
+/// Whether the newest numbers have arrived, a bit each.
 type Bits = [u64; (WINDOW / 64) as usize];
 
-/// Times for which a histogram has room at once: up to 4 s. A histogram that grew would take 8 KiB
-/// more for each doubling of its longest time, whenever a late packet came.
+/// The range that a histogram allocates at creation: up to 4 s. Otherwise it would grow by 8 KiB
+/// for each doubling of its longest time, whenever a late packet arrived.
 const ROOM_NS: u64 = (1 << 32) - 1;
 
-/// An empty histogram of nanoseconds, 184 KiB.
+/// Creates an empty histogram of nanoseconds, 184 KiB.
 pub(crate) fn histogram() -> Histogram<u64> {
     let mut histogram = Histogram::new_with_max(ROOM_NS, DIGITS).unwrap_or_else(|error| {
         unreachable!("{DIGITS} digits are from 0 to 5, {ROOM_NS} is above 2: {error:?}");
@@ -24,8 +24,8 @@ pub(crate) fn histogram() -> Histogram<u64> {
     histogram
 }
 
-/// Adds a value. Cost: a few nanoseconds; an allocation where it is above [`ROOM_NS`] and longer
-/// than any before.
+/// Adds a value. Cost: a few nanoseconds; an allocation if it is above [`ROOM_NS`] and longer than
+/// any before.
 pub(crate) fn record(histogram: &mut Histogram<u64>, value_ns: u64) {
     record_many(histogram, value_ns, 1);
 }
@@ -35,7 +35,7 @@ pub(crate) fn record_many(histogram: &mut Histogram<u64>, value_ns: u64, times: 
     if times == 0 {
         return;
     }
-    // It grows as it must, up to the largest value there is.
+    // It grows as needed, up to `u64::MAX`.
     let is_kept = histogram.record_n(value_ns, times);
     debug_assert!(is_kept.is_ok(), "{value_ns}: {is_kept:?}");
 }
@@ -43,14 +43,14 @@ pub(crate) fn record_many(histogram: &mut Histogram<u64>, value_ns: u64, times: 
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) stream: Stream,
-    /// The number after the highest that came.
+    /// The number after the highest that arrived.
     next: u64,
     pub(super) unique: u64,
     pub(super) duplicates: u64,
     pub(super) reordered: u64,
     pub(super) too_late: u64,
     pub(super) corrupted: u64,
-    /// The first number that came.
+    /// The lowest number that arrived.
     pub(super) first: u64,
     pub(super) latency: Option<Histogram<u64>>,
     seen: Box<Bits>,
@@ -72,7 +72,7 @@ impl Flow {
         }
     }
 
-    /// Numbers up to the highest that have not come intact.
+    /// Returns how many numbers up to the highest have not arrived intact.
     pub(super) fn missing(&self) -> u64 {
         self.next - self.unique
     }
@@ -83,8 +83,8 @@ impl Flow {
         }
     }
 
-    /// Whether packet `sequence`, modulo 2^32, came for the first time. The full number is the one
-    /// that is next to the expected. Source of what is reordered: RFC 4737, section 3.
+    /// Returns whether packet `sequence`, modulo 2^32, arrived for the first time. The full number
+    /// is the one closest to the expected one. Source for reordering: RFC 4737, section 3.
     pub(super) fn see(&mut self, sequence: u32) -> bool {
         let ahead = i64::from(sequence.wrapping_sub(self.next as u32) as i32);
         if ahead >= 0 {
@@ -117,7 +117,7 @@ impl Flow {
         }
     }
 
-    /// None of `[from, to]` has come.
+    /// Clears the bits of the numbers in `[from, to]`.
     fn forget(&mut self, from: u64, to: u64) {
         if to - from >= WINDOW {
             self.seen.fill(0);
@@ -182,9 +182,9 @@ mod tests {
             flow.time(age_ns);
         }
         assert_eq!(room(&flow), at_first);
-        // What a document says of its size.
+        // The documented size.
         assert_eq!(at_first * size_of::<u64>(), 184 << 10);
-        // A longer one is kept, too, to three digits.
+        // A longer time is kept as well, to three digits.
         let hour_ns = 3_600_000_000_000;
         flow.time(hour_ns);
         let latency = flow.latency.unwrap();

@@ -1,4 +1,4 @@
-//! Latencies as a log that HdrHistogram's tools read.
+//! Writes latencies as a log that HdrHistogram's tools read.
 
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,7 @@ impl Verifier {
     /// packets, and one for each timed flow, with the tag `RUN.FLOW`.
     ///
     /// # Errors
-    /// As of the writer.
+    /// Returns the writer's errors.
     pub fn write_latency_log(
         &self,
         to: &mut impl Write,

@@ -1,11 +1,11 @@
-//! What a verifier has found, as plain data.
+//! The findings of a verifier, as plain data.
 
 use burstline_wire::mark::Stream;
 use hdrhistogram::Histogram;
 
 use super::Verifier;
 
-/// How long packets took, from when they were due to when they arrived, in ns.
+/// Time of packets from when they were due until they arrived, in ns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latency {
     /// Packets that were timed.
@@ -16,18 +16,17 @@ pub struct Latency {
     pub mean_ns: f64,
     /// The most.
     pub most_ns: u64,
-    /// Per cent of the packets, and the time that this many did not exceed, to three digits.
+    /// Percentages of the packets, with the time that this share did not exceed, to three digits.
     pub percentiles: Vec<(f64, u64)>,
-    /// A histogram: up to how many ns, to three digits of the time, and how many packets were
-    /// there. A packet is only in the first step that it fits. Steps without packets are left out;
-    /// the last has no end.
+    /// A histogram: the upper end of each step in ns, to three digits, and its packets. A packet is
+    /// only in the first step that it fits. Empty steps are left out; the last has no end.
     pub steps: Vec<(Option<u64>, u64)>,
-    /// The same finer, for curves: up to how many ns, and how many packets were there that are in
-    /// no bucket before. Buckets without packets are left out; of 2,000 there are at most.
+    /// A finer histogram, for curves: the upper end of each bucket in ns, and its packets. A packet
+    /// is only in the first bucket that it fits. Empty buckets are left out; at most 2,000 remain.
     pub buckets: Vec<(u64, u64)>,
 }
 
-/// Where the steps of such a histogram end, in ns.
+/// Upper ends of the steps, in ns.
 const STEPS_NS: [u64; 13] = [
     1_000,
     2_000,
@@ -44,69 +43,69 @@ const STEPS_NS: [u64; 13] = [
     1_000_000_000,
 ];
 
-/// A doubling of time has two to the power of this many buckets: none is wider than a 32nd of the
-/// times in it. They are unions of what the histogram tells apart, so that their counts are exact.
+/// Each doubling of time has 2 to the power of this many buckets: none is wider than a 32nd of its
+/// times. Buckets are unions of the histogram's own cells, so their counts are exact.
 const BUCKET_BITS: u32 = 5;
 
 /// One flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowVerdict {
-    /// Which.
+    /// The flow's identity.
     pub stream: Stream,
-    /// Packets that came intact, each once.
+    /// Packets that arrived intact, each counted once.
     pub unique: u64,
-    /// Packets up to the last one that came, which did not come intact.
+    /// Packets that did not arrive intact, of those up to the last that arrived.
     pub missing: u64,
-    /// Of these, packets before the first that came.
+    /// Of these, packets before the first that arrived.
     pub missing_at_start: u64,
-    /// Packets that came again.
+    /// Packets that arrived again.
     pub duplicates: u64,
-    /// Packets that came after a later one.
+    /// Packets that arrived after a later one.
     pub reordered: u64,
-    /// Packets too late to be told from duplicates.
+    /// Packets too late to be distinguished from duplicates.
     pub too_late: u64,
-    /// Corrupted packets that seem to be of this flow.
+    /// Corrupted packets that seem to belong to this flow.
     pub corrupted: u64,
-    /// How long packets took; of the first flows only.
+    /// Latency; only for the first flows.
     pub latency: Option<Latency>,
 }
 
-/// All flows.
+/// The verdict on all flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// Packets that were looked at.
+    /// Packets verified.
     pub packets: u64,
-    /// Packets that came intact, each once.
+    /// Packets that arrived intact, each counted once.
     pub unique: u64,
-    /// Packets that did not come: of those up to the last one of their flow, or of all that were
-    /// sent where that is known.
+    /// Packets that did not arrive: of those up to the last one of their flow, or of all that were
+    /// sent if that is known.
     pub lost: u64,
     /// Of these, packets before the first one of their flow.
     pub lost_at_start: u64,
-    /// Packets that came again.
+    /// Packets that arrived again.
     pub duplicates: u64,
-    /// Packets that came after a later one of their flow.
+    /// Packets that arrived after a later one of their flow.
     pub reordered: u64,
-    /// Packets too late to be told from duplicates.
+    /// Packets too late to be distinguished from duplicates.
     pub too_late: u64,
-    /// Packets that are not as they were sent.
+    /// Packets that differ from how they were sent.
     pub corrupted: u64,
     /// Packets without a mark: not generated, or without room for one.
     pub unmarked: u64,
-    /// Packets without their end, where the mark is.
+    /// Truncated packets: the mark at their end is missing.
     pub cut: u64,
-    /// Packets of flows that had no place any more: nothing is known of them.
+    /// Packets of flows that the table had no room for; they are not verified.
     pub beyond: u64,
-    /// Packets that came before they were due, by the clocks of sender and receiver.
+    /// Packets that arrived before they were due, by the clocks of sender and receiver.
     pub clock_behind: u64,
-    /// How long packets took.
+    /// Latency of all packets.
     pub latency: Latency,
-    /// Each flow, in the order in which they came.
+    /// The flows, in order of arrival.
     pub flows: Vec<FlowVerdict>,
 }
 
 impl Verdict {
-    /// Whether all came once, in order and as it was sent, and there was something.
+    /// Returns whether at least one packet arrived, and all arrived once, in order and unchanged.
     #[must_use]
     pub fn is_good(&self) -> bool {
         let defects = [self.lost, self.duplicates, self.reordered, self.too_late, self.corrupted];
@@ -115,7 +114,7 @@ impl Verdict {
 }
 
 impl Verifier {
-    /// What it has found. `sent`: how many packets with a mark were sent, where that is known.
+    /// Returns the verdict. `sent`: how many packets with a mark were sent, if known.
     #[must_use]
     pub fn verdict(&self, sent: Option<u64>) -> Verdict {
         let flows: Vec<FlowVerdict> = self
@@ -173,7 +172,7 @@ impl Latency {
         }
     }
 
-    /// The time that `percent` of the packets did not exceed; 0 where that is not known.
+    /// Returns the time that `percent` of the packets did not exceed; 0 if unknown.
     #[must_use]
     pub fn at(&self, percent: f64) -> u64 {
         let found = self.percentiles.iter().find(|(known, _)| *known == percent);
@@ -181,12 +180,12 @@ impl Latency {
     }
 }
 
-/// How many values each step has.
+/// Returns how many values each step has.
 fn steps(histogram: &Histogram<u64>) -> Vec<(Option<u64>, u64)> {
     let ends = STEPS_NS.map(Some).into_iter().chain([None]);
     let mut steps: Vec<(Option<u64>, u64)> = ends.map(|end_ns| (end_ns, 0)).collect();
     for value in histogram.iter_recorded() {
-        // The least of the values that are not told apart.
+        // The least of the values in the same cell.
         let value_ns = histogram.lowest_equivalent(value.value_iterated_to());
         let is_in =
             |(end_ns, _): &&mut (Option<u64>, u64)| end_ns.is_none_or(|end_ns| value_ns <= end_ns);
@@ -198,7 +197,7 @@ fn steps(histogram: &Histogram<u64>) -> Vec<(Option<u64>, u64)> {
     steps
 }
 
-/// How many values each bucket has.
+/// Returns how many values each bucket has.
 fn buckets(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
     let mut buckets: Vec<(u64, u64)> = Vec::new();
     for value in histogram.iter_recorded() {
@@ -211,7 +210,7 @@ fn buckets(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
     buckets
 }
 
-/// The largest time in the bucket of this one.
+/// Returns the largest time in the bucket of `time_ns`.
 fn bucket_end_ns(time_ns: u64) -> u64 {
     let told_apart_bits = time_ns.max(1).ilog2().saturating_sub(BUCKET_BITS);
     time_ns | ((1 << told_apart_bits) - 1)

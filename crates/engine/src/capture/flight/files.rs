@@ -1,4 +1,4 @@
-//! The files of a flight recorder, one after the other, as one sink with one account.
+//! The files of a flight recorder, one after another, as one sink with one account.
 
 use burstline_log::Burst;
 use burstline_port::{
@@ -6,18 +6,18 @@ use burstline_port::{
     TimestampSource,
 };
 
-/// Opens the next file, and says its name.
+/// Opens the next file, and returns its name.
 pub(super) type Open<'a> = &'a mut (dyn FnMut() -> Result<NamedFile, PortError> + Send);
 
-/// A file to write, and its name for people.
+/// A file to write, and its display name.
 pub(super) type NamedFile = (String, Box<dyn Sink>);
 
-/// A sink that is a new file after each [`finish`](burstline_port::Port::finish).
+/// A sink that starts a new file after each [`finish`](burstline_port::Port::finish).
 pub(super) struct Files<'a> {
     open: Open<'a>,
     info: PortInfo,
     current: Option<Box<dyn Sink>>,
-    /// What the files before the current one say of themselves, added up.
+    /// Sum of the accounts of the files before the current one.
     finished: PortAccount,
     lost: LostPackets,
 }
@@ -36,7 +36,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Begins a file and says its name.
+    /// Opens a file and returns its name.
     pub(super) fn begin(&mut self) -> Result<String, PortError> {
         let (name, file) = (self.open)()?;
         self.current = Some(file);
@@ -49,7 +49,7 @@ impl Port for Files<'_> {
         &self.info
     }
 
-    /// Ends the current file, if there is one; its counts stay.
+    /// Finishes the current file, if there is one; its counts are kept.
     fn finish(&mut self) -> Result<(), PortError> {
         let Some(mut file) = self.current.take() else { return Ok(()) };
         let outcome = file.finish();

@@ -1,4 +1,4 @@
-//! When which packets came, so that a file begins where the past that was asked for does.
+//! Marks the arrival times of packets, so that a file begins where the requested history does.
 //!
 //! ```text
 //!   marks        m0        m1        m2        m3        now
@@ -7,22 +7,22 @@
 //!                          m1: packets before its number are too old
 //! ```
 //!
-//! Times are by the monotonic clock, when a packet was in the log, as for the ages of segments.
+//! A mark has the monotonic time at which a packet was in the log, as for the ages of segments.
 //! Packets' own times may come from a file or another machine.
 //!
 //! Invariants:
 //! - M1: of two marks the later one has the later time, and no smaller number.
-//! - M2: only the first may be older than `keep_ns` with another that is, too, behind it.
+//! - M2: after a look, only the first mark may be older than `keep_ns`.
 
 use std::collections::VecDeque;
 
-/// A file begins with that part of `keep_ns` more than was asked for, at most.
+/// A file begins at most `keep_ns / PARTS` earlier than requested.
 const PARTS: u64 = 128;
 
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at_ns: u64,
-    /// The number that the next packet had then.
+    /// The number of the next packet at that time.
     packet: u64,
 }
 
@@ -34,12 +34,12 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// For a log whose last `keep_ns` are requested.
+    /// Creates the marks of a log whose last `keep_ns` are requested.
     pub(super) fn new(keep_ns: u64) -> Self {
         Self { keep_ns, marks: VecDeque::with_capacity(PARTS as usize + 2) }
     }
 
-    /// Makes a mark if it is time for one. `next_packet` says the number of the next packet.
+    /// Makes a mark if one is due. `next_packet` returns the number of the next packet.
     pub(super) fn look(&mut self, now_ns: u64, next_packet: impl FnOnce() -> u64) {
         let is_due =
             |last: &Mark| now_ns.saturating_sub(last.at_ns).saturating_mul(PARTS) >= self.keep_ns;
@@ -51,13 +51,13 @@ impl Marks {
         }
     }
 
-    /// The number of the first packet that is not too old, as far as marks tell.
+    /// Returns the number of the first packet that is not too old, according to the marks.
     pub(super) fn cut(&self, now_ns: u64) -> u64 {
         let old = self.marks.iter().take_while(|mark| self.is_old(mark, now_ns));
         old.last().map_or(0, |mark| mark.packet)
     }
 
-    /// Whether what came before a mark is older than was asked for.
+    /// Returns whether packets before a mark are older than requested.
     fn is_old(&self, mark: &Mark, now_ns: u64) -> bool {
         now_ns.saturating_sub(mark.at_ns) >= self.keep_ns
     }
@@ -72,7 +72,7 @@ mod tests {
         let keep_ns = 128_000;
         let mut marks = Marks::new(keep_ns);
         assert_eq!(marks.cut(u64::MAX), 0);
-        // A packet each 10 ns, looked at each 300.
+        // A packet every 10 ns, with a look every 300.
         for now_ns in (0..1_000_000).step_by(300) {
             marks.look(now_ns, || now_ns / 10);
             let came_ns = marks.cut(now_ns) * 10;

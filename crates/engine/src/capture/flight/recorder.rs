@@ -1,4 +1,4 @@
-//! The thread that waits for triggers, and writes what they ask for.
+//! The thread that waits for triggers, and writes the requested packets.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::runtime::logs::gaps::{Gaps, Origin};
 use crate::runtime::logs::record::Recorded;
 use crate::runtime::{Job, Next, Pause, Polled, Step};
 
-/// How often triggers are looked for while nothing is written, in ns.
+/// Interval between two checks for triggers while no file is open, in ns.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// How long it lets packets gather while it writes and has written all.
+/// How long packets gather while a file is open and everything is written.
 const GATHER: Duration = Duration::from_millis(1);
 
-/// What the thread tells at its end.
+/// The outcome of the thread.
 pub(super) struct Home {
     pub(super) recorded: Recorded,
     pub(super) files: Vec<FlightFile>,
@@ -29,24 +29,24 @@ pub(super) struct Home {
     pub(super) next: Vec<u64>,
 }
 
-/// One log, and how far it is accounted for.
+/// A log, and how far it is accounted for.
 struct LogPart<'a> {
     log: &'a Log,
-    /// Attached while a file is being written and has not got all of this log's part.
+    /// Attached while a file is open and still lacks packets of this log.
     reader: Option<Reader>,
     /// F1: packets before this are seen, missed or expired.
     next: u64,
-    /// When which packets came.
+    /// Arrival times of packets.
     marks: Marks,
-    /// Its reader is new: no trigger asked for what lies before its first packet.
+    /// The reader is new: no trigger asked for packets before its first one.
     is_first: bool,
-    /// Where the file ends in this log.
+    /// Number of the packet at which the file ends in this log.
     end: Option<u64>,
     missed: u64,
     expired: u64,
 }
 
-/// The recorder thread's own.
+/// The recorder thread's state.
 pub(super) struct FlightRecorder<'a, 'f> {
     job: &'a Job<'a>,
     options: &'a FlightOptions<'a>,
@@ -59,9 +59,9 @@ pub(super) struct FlightRecorder<'a, 'f> {
     files: Vec<FlightFile>,
     /// Packets in the files before the last one.
     written_before: u64,
-    /// Until when the current file goes on, in monotonic ns; `None` while there is none.
+    /// When the current file ends, in monotonic ns; `None` without a file.
     until_ns: Option<u64>,
-    /// What the sources had lost when that was looked at last.
+    /// Losses of the sources at the last check.
     lost_by_sources: u64,
 }
 
@@ -103,11 +103,11 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
     fn is_triggered(&mut self) -> bool {
         let lost = self.job.progress.lost_by_sources();
         let has_lost = std::mem::replace(&mut self.lost_by_sources, lost) < lost;
-        // The flag tells that somebody asked, and carries no memory.
+        // Relaxed: the flag publishes no memory.
         self.options.trigger.swap(false, Relaxed) || has_lost && self.options.triggers_on_loss
     }
 
-    /// Opens a file, or lets the one that is open go on.
+    /// Opens a file, or extends the open one.
     fn answer(&mut self, now_ns: u64) {
         if self.until_ns.is_none() && self.recorded.cause().is_none() {
             let kept_ns = past_of(self.logs).map_or(0, |past| past.kept_ns);
@@ -142,7 +142,7 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
         }
     }
 
-    /// Writes a burst of each log that has one. False if none has.
+    /// Writes a burst of each log that has one. Returns false if none has.
     fn write(&mut self, until_ns: u64, now_ns: u64) -> bool {
         let is_time_over = now_ns >= until_ns;
         let mut has_found = false;
@@ -164,10 +164,10 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
             self.recorded.heed(finished, &self.job.clock);
         }
         if !has_found {
-            // What comes next is new: in the past that was kept, losses had other places.
+            // The next packets are new; within the history, gaps would be in the wrong place.
             self.gaps.tell(self.job.progress, &self.missed(), self.sink);
         }
-        // Less what the sink has lost since.
+        // Subtracts packets that the sink has lost since.
         if let Some(file) = self.files.last_mut() {
             file.packets = self.recorded.total().packets.saturating_sub(self.written_before);
             if is_whole && !file.name.is_empty() {
@@ -179,7 +179,7 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
         has_found
     }
 
-    /// Packets of each log that were asked for and taken back before they were read.
+    /// Returns the requested packets of each log that were overwritten before they were read.
     fn missed(&self) -> Vec<u64> {
         self.lanes.iter().map(|lane| lane.missed).collect()
     }
@@ -189,12 +189,12 @@ impl Step for FlightRecorder<'_, '_> {
     type Outcome = Home;
     const READS_LOGS: bool = true;
 
-    /// Answers triggers, and writes what was asked for.
+    /// Answers triggers, and writes the requested packets.
     fn poll(&mut self, now_ns: u64) -> Polled {
         for lane in &mut self.lanes {
             lane.marks.look(now_ns, || lane.log.history().map_or(0, |past| past.next_packet));
         }
-        // Before triggers are looked for: one that came before the end is answered (F3).
+        // Must precede the check for triggers: a trigger set before the end is answered (F3).
         let is_over = self.logs.iter().all(Log::is_closed);
         if self.is_triggered() {
             self.answer(now_ns);
@@ -240,13 +240,13 @@ impl Step for FlightRecorder<'_, '_> {
 }
 
 impl LogPart<'_> {
-    /// Packets before number `cut` are older than what is kept.
+    /// Lets packets before number `cut` expire: they are older than the history.
     fn let_go(&mut self, cut: u64) {
         self.expired += cut.saturating_sub(self.next);
         self.next = self.next.max(cut);
     }
 
-    /// Writes a burst, as far as the file goes. False if there is none.
+    /// Writes a burst, up to the end of the file. Returns false if no burst is available.
     fn turn(
         &mut self,
         recorded: &mut Recorded,
@@ -258,7 +258,7 @@ impl LogPart<'_> {
             Some(burst) => {
                 let first = burst.first_packet();
                 let end = first + burst.len() as u64;
-                // Where two numbers meet is decided once: F1.
+                // Packets passed over by the reader are counted here, once: F1.
                 if first > self.next {
                     let passed_over = first.min(self.end.unwrap_or(first)).max(self.next);
                     let gap = passed_over - self.next;
@@ -292,7 +292,7 @@ impl LogPart<'_> {
         is_found
     }
 
-    /// Packets that no trigger asked for, or that no longer exist for one.
+    /// Returns the packets that no trigger asked for, or that are already overwritten.
     fn expired_by_now(&self) -> u64 {
         let oldest = match self.reader {
             Some(_) => self.next,

@@ -1,44 +1,44 @@
-//! Copying packets into the log in the order that was found.
+//! Copies packets into the log in the order that was determined.
 //!
-//! Most packets are plain and come in time. They are *gathered*: nothing is looked at for each but
-//! which input it is of. It may be that a packet has facts, or is late, or that no segment holds
-//! the longest. Then the packets of a chunk are appended one by one, and counted.
+//! Most packets are plain and in time. They are *gathered*: the loop looks only at the input of
+//! each. If a packet has facts, or is late, or no segment holds the longest, the chunk's packets
+//! are appended one by one, and counted.
 
 use burstline_log::{Appended, Burst, Flags, Meta, Strand, Writer};
 
 use crate::merge::order::{Lane, Order, Picks, input_of};
 
-/// What was copied of one input.
+/// Counts of one input's copied packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) copied: u64,
-    /// Their bytes, as they are in the log.
+    /// Their bytes, as stored in the log.
     pub(super) bytes: u64,
-    /// Packets that no segment could hold whole, and that were so before.
+    /// Packets that were whole before, but that no segment could hold whole.
     pub(super) cut: u64,
     pub(super) late: u64,
     pub(super) late_most_ns: u64,
 }
 
-/// All that has gone.
+/// All packets copied so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sequence {
     pub(super) packets: u64,
-    /// The greatest time of them.
+    /// The latest time of these packets.
     pub(super) newest_ns: u64,
 }
 
-/// The packets of an input that are in the order: some of a burst.
+/// The packets of an input in the order: a range of a burst.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part<'a> {
     pub(super) burst: Burst<'a>,
     pub(super) from: usize,
     pub(super) count: usize,
-    /// What is added to their times, in ns.
+    /// Added to their times, in ns.
     pub(super) offset_ns: i64,
 }
 
-/// What is copied by, and what changes by that; one of each for each input.
+/// The order to copy by, and the state that copying changes; one lane and one count for each input.
 pub(super) struct Goods<'a> {
     pub(super) order: &'a Order,
     pub(super) lanes: &'a mut [Lane],
@@ -47,7 +47,7 @@ pub(super) struct Goods<'a> {
 
 impl Sequence {
     /// Copies the packets of an order until the log is full, and returns how many. Each input that
-    /// is in the order has a part. `strands` is empty room.
+    /// is in the order has a part. `strands` is an empty buffer.
     pub(super) fn copy<'a>(
         &mut self,
         goods: Goods<'_>,
@@ -64,7 +64,7 @@ impl Sequence {
         copied
     }
 
-    /// Makes the strands, where all packets can be gathered.
+    /// Makes the strands, if all packets can be gathered.
     fn prepare<'a>(
         &self,
         goods: &Goods<'_>,
@@ -87,7 +87,7 @@ impl Sequence {
         Some(())
     }
 
-    /// Cost: some sixty instructions a packet; where they come in runs, some thirty.
+    /// Gathers packets. Cost: some sixty instructions a packet; some thirty if they come in runs.
     fn gather(
         &mut self,
         goods: Goods<'_>,
@@ -121,7 +121,7 @@ impl Sequence {
         copied
     }
 
-    /// One by one. Cost: a copy and some hundred instructions a packet.
+    /// Appends packets one by one. Cost: a copy and some hundred instructions a packet.
     fn append(
         &mut self,
         mut goods: Goods<'_>,
@@ -141,7 +141,7 @@ impl Sequence {
         copied
     }
 
-    /// Appends the next packet of an input. False: there was no room.
+    /// Appends the next packet of an input. Returns false if the log has no room.
     fn append_next(
         &mut self,
         input: usize,
@@ -177,7 +177,7 @@ impl Counts {
     }
 }
 
-/// Appends packet `index` of a burst, with the time that it has here.
+/// Appends packet `index` of a burst, with the time `time_ns`.
 fn append(view: &Burst<'_>, index: usize, time_ns: u64, writer: &mut Writer) -> Appended {
     let packet = view.packet(index);
     let desc = packet.desc();
@@ -190,7 +190,7 @@ fn append(view: &Burst<'_>, index: usize, time_ns: u64, writer: &mut Writer) -> 
         flags: desc.flags().without(Flags::FACTS),
     };
     let appended = writer.append(packet.bytes(), &meta);
-    // One that was cut before is counted already.
+    // A packet truncated earlier is counted already.
     let was_whole = packet.length() == packet.original_length();
     if appended == Appended::Truncated && !was_whole { Appended::Whole } else { appended }
 }

@@ -1,4 +1,4 @@
-//! One source in the merging thread's hands, with the burst that it has lent.
+//! A source of the merging thread, with the burst that it has lent.
 
 use burstline_log::{Burst, Flags, SCRATCH_PACKETS, Scratch};
 use burstline_port::PortState;
@@ -8,13 +8,13 @@ use crate::merge::MergedPort;
 use crate::merge::order::{Lane, NEVER_NS};
 use crate::{EngineError, Inlet};
 
-/// A source and what it has lent.
+/// A source and its lent burst.
 pub(super) struct Input<'a> {
     pub(super) source: &'a mut Inlet,
     scratch: Scratch,
     offset_ns: i64,
     pub(super) is_ended: bool,
-    /// It is not waited for any more.
+    /// The merge no longer waits for it.
     pub(super) is_overdue: bool,
     overdue: u64,
     /// When its burst was lent, by the monotonic clock.
@@ -37,11 +37,11 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Has the source lend its next burst; the one before is done with.
+    /// Makes the source lend its next burst; the previous one is used up.
     pub(super) fn poll(&mut self, lane: &mut Lane, now_ns: u64) -> Result<PortState, EngineError> {
         let lent = self.source.port.lend(&mut self.scratch, SCRATCH_PACKETS as u64)?;
         let (burst, state) = (lent.burst, lent.state);
-        // Until it is asked again: its packets come in order.
+        // This promise holds until the next poll: the source's packets come in order.
         refill(lane, &burst, self.offset_ns, self.last_ns);
         if let Some(last_ns) = lane.last_ns() {
             (self.last_ns, self.lent_ns) = (last_ns, now_ns);
@@ -50,16 +50,16 @@ impl<'a> Input<'a> {
         Ok(state)
     }
 
-    /// Packets `[from, from + count)` of the burst that it has lent last.
+    /// Returns packets `[from, from + count)` of the last lent burst.
     pub(super) fn part(&mut self, from: usize, count: usize) -> Option<Part<'_>> {
         let burst = self.source.port.lent(&mut self.scratch)?;
         Some(Part { burst, from, count, offset_ns: self.offset_ns })
     }
 
-    /// It was found idle, or `Busy` with nothing: says what it promises, not less than
-    /// `newest_ns`, since what is older is late in any case. It is in step when that is later than
-    /// `enough_ns`, the time of the oldest packet in hand; if that `is_too_long` in coming, nobody
-    /// waits for it.
+    /// Sets the lane's promise for a source found idle, or `Busy` with nothing. The promise is at
+    /// least `newest_ns`, since older packets are late in any case. The source is in step if it is
+    /// later than `enough_ns`, the time of the oldest packet held. Otherwise, if `is_too_long`, the
+    /// merge no longer waits for the source.
     pub(super) fn promise(
         &mut self,
         lane: &mut Lane,
@@ -81,19 +81,19 @@ impl<'a> Input<'a> {
         lane.promise(if self.is_overdue { NEVER_NS } else { low_ns.max(newest_ns) });
     }
 
-    /// It brings a packet of `time_ns`: if that is not before `enough_ns`, it is in step again.
+    /// Notes a packet of `time_ns`: if that is not before `enough_ns`, the source is in step again.
     pub(super) fn catch_up(&mut self, time_ns: u64, enough_ns: u64) {
         self.is_overdue &= time_ns < enough_ns;
     }
 
-    /// Nothing more will come of it than what is in hand.
+    /// Ends the source: it delivers no packets beyond those held.
     pub(super) fn end(&mut self, lane: &mut Lane) {
         (self.is_ended, self.is_overdue) = (true, false);
         lane.promise(NEVER_NS);
     }
 
-    /// The job is over. A source with packets in hand is stopped and goes on until those are out;
-    /// any other source has brought its last packet.
+    /// Ends the source because the job is over. A source that still holds packets is stopped and
+    /// goes on until those are out. Any other source has delivered its last packet.
     pub(super) fn finish(&mut self, lane: &mut Lane) -> Result<(), EngineError> {
         let is_open = !self.is_ended && self.source.port.info().capabilities.can_drain;
         if !is_open {
@@ -115,8 +115,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Begins a burst: what it promises then is `low_ns`. Cost: some four instructions a packet for its
-/// time, where none has facts.
+/// Begins a burst; the promise after it is `low_ns`. Cost: some four instructions a packet for its
+/// time, if no packet has facts.
 fn refill(lane: &mut Lane, burst: &Burst<'_>, offset_ns: i64, low_ns: u64) {
     let descs = burst.worklist();
     let has_facts = descs.iter().fold(false, |any, desc| any | desc.flags().contains(Flags::FACTS));

@@ -1,7 +1,7 @@
-//! The merging thread as the log's reader: what it has published it gives to the sink itself.
+//! The merging thread as its own recorder: it reads what it has published and gives it to the sink.
 //!
-//! For a sink that costs next to nothing, as one that counts. The reader never holds the log up:
-//! it has read everything before the next chunk is copied.
+//! For a sink that costs next to nothing, such as one that counts. The reader never holds up the
+//! log: it has read everything before the next chunk is copied.
 
 use burstline_log::Reader;
 use burstline_port::Sink;
@@ -18,13 +18,13 @@ pub(super) struct OwnRecorder<'a> {
 }
 
 impl<'a> OwnRecorder<'a> {
-    /// `reader` is a lossless one: a chunk that is longer than the log then finds that full, and
-    /// goes on behind what was read.
+    /// `reader` is lossless: if a chunk is longer than the log, the log is full, and copying
+    /// resumes once the chunk's start was read.
     pub(super) fn new(reader: Reader, sink: &'a mut dyn Sink) -> Self {
         Self { reader, sink, recorded: Recorded::new() }
     }
 
-    /// Records all that is published. Cost: a pass over the worklist.
+    /// Records all published packets. Cost: a pass over the worklist.
     pub(super) fn catch_up(&mut self, clock: &JobClock<'_>) {
         while let Some(burst) = self.reader.next_burst() {
             self.recorded.record(&burst, self.sink, clock);
@@ -37,7 +37,7 @@ impl<'a> OwnRecorder<'a> {
         }
     }
 
-    /// What it has to tell; to be called when all is published.
+    /// Returns what was recorded; call it when everything is published.
     pub(super) fn end(mut self, clock: &JobClock<'_>) -> Recorded {
         self.catch_up(clock);
         self.recorded.missed = vec![self.reader.statistics().missed];

@@ -1,29 +1,30 @@
-//! Tells a sink what was lost before the next packet of an interface, while a job runs.
+//! Tells a sink, while a job runs, how many packets of an interface were lost before its next one.
 //!
-//! Most sources do not know between which packets a loss fell; their ledger says how much it was,
-//! and is read some times a second. What it has more than at the last reading goes to the sink,
-//! which marks the next packet of that interface. So a mark stands where the loss was found. That
-//! is up to a reading, and what is queued, away from where the loss was. Sources that know better
-//! mark their packets themselves ([`Capabilities::tells_gaps`](burstline_port::Capabilities)).
+//! Most sources do not know between which packets a loss occurred. Their ledger has only the total,
+//! and is read a few times a second. The increase since the last reading goes to the sink, which
+//! marks the next packet of that interface. So a mark shows where the loss was found, which is off
+//! by up to one reading interval plus the queue. Sources with better knowledge mark their packets
+//! themselves ([`Capabilities::tells_gaps`](burstline_port::Capabilities)).
 //!
-//! Not reported: a loss after the last packet. Nor that of a recorder too slow for a log of several
-//! interfaces: whose those packets were is unknown. Both are in the totals at the end.
+//! Not reported: losses after the last packet, and those of a recorder too slow for a log of
+//! several interfaces. Nothing tells the interfaces of the latter. Both are in the totals at the
+//! end.
 
 use burstline_port::{InterfaceTotals, Loss, LossPlace, Losses, PortAccount, Sink};
 
 use crate::{Inlet, Progress};
 
-/// What is known of a source before it is polled.
+/// Facts about a source before it is polled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
-    /// Its interface, where it has one and no more.
+    /// Its interface, if it has exactly one.
     pub(crate) interface: Option<u8>,
-    /// Whether its packets tell of its losses.
+    /// Whether it marks its losses on its packets.
     tells_gaps: bool,
 }
 
 impl Origin {
-    /// Of each source, in their order.
+    /// Returns the origin of each source, in their order.
     pub(crate) fn of_all(sources: &[Inlet]) -> Vec<Self> {
         sources.iter().map(Self::of).collect()
     }
@@ -35,24 +36,24 @@ impl Origin {
     }
 }
 
-/// What one sink knows of losses.
+/// The losses reported to one sink.
 pub(crate) struct Gaps {
     origins: Vec<Origin>,
-    /// By source: what is known of its own losses.
+    /// By source: its losses reported so far.
     told: Vec<u64>,
-    /// By log: the part of its reader's missed packets that was reported.
+    /// By log: the missed packets of its reader reported so far.
     told_of_logs: Vec<u64>,
 }
 
 impl Gaps {
-    /// For a sink that is fed from `logs` logs; source i fills log i modulo their number. 0: it is
-    /// fed by the source itself.
+    /// Creates the state of a sink fed by `logs` logs; source i fills log i modulo their number. 0
+    /// logs: the source itself feeds the sink.
     pub(crate) fn new(origins: Vec<Origin>, logs: usize) -> Self {
         Self { told: vec![0; origins.len()], origins, told_of_logs: vec![0; logs] }
     }
 
-    /// Tells `sink` what was lost since the last call. `missed`: what the reader of each log has
-    /// missed so far. Cost: a lock.
+    /// Tells `sink` the losses since the last call. `missed`: packets that the reader of each log
+    /// has missed so far. Cost: a lock.
     pub(crate) fn tell(&mut self, progress: &Progress, missed: &[u64], sink: &mut dyn Sink) {
         progress.with_losses_by_source(|losses| {
             for ((origin, told), losses) in self.origins.iter().zip(&mut self.told).zip(losses) {
@@ -69,9 +70,9 @@ impl Gaps {
         }
     }
 
-    /// What is known of the interfaces so far; what was received is not. `missed` as in
-    /// [`tell`](Self::tell); `lost_behind`: what was lost of an interface in front of the sink or
-    /// by it.
+    /// Returns the totals of the interfaces so far, without received packets. `missed` as in
+    /// [`tell`](Self::tell); `lost_behind`: packets of an interface lost in front of the sink or by
+    /// it.
     pub(crate) fn totals(
         &self,
         progress: &Progress,
@@ -101,7 +102,7 @@ impl Gaps {
     }
 }
 
-/// What is known of the only interface of a source. The job has lost `lost` packets of it besides.
+/// Returns the totals of a source's only interface. `lost`: further packets that the job has lost.
 pub(crate) fn totals_of(account: &PortAccount, port: u8, lost: u64) -> InterfaceTotals {
     InterfaceTotals {
         port,
@@ -112,7 +113,7 @@ pub(crate) fn totals_of(account: &PortAccount, port: u8, lost: u64) -> Interface
     }
 }
 
-/// The interface of all packets in log number `log` of `logs`, if there is just one.
+/// Returns the interface of all packets in log number `log` of `logs`, if there is only one.
 fn only_interface(origins: &[Origin], log: usize, logs: usize) -> Option<u8> {
     let mut fillers = origins.iter().skip(log).step_by(logs);
     match (fillers.next(), fillers.next()) {
@@ -121,7 +122,7 @@ fn only_interface(origins: &[Origin], log: usize, logs: usize) -> Option<u8> {
     }
 }
 
-/// Tells what `lost` is more than was `told`.
+/// Tells the sink how far `lost` exceeds `told`.
 fn tell(port: u8, lost: u64, told: &mut u64, sink: &mut dyn Sink) {
     if lost > *told {
         sink.tell_gap(port, lost - *told);
@@ -129,7 +130,7 @@ fn tell(port: u8, lost: u64, told: &mut u64, sink: &mut dyn Sink) {
     }
 }
 
-/// What no packet is marked with: an injector marks the packet behind those that it drops.
+/// Returns the losses without marks. An injector marks the packet behind those it drops.
 fn unmarked(losses: &Losses) -> u64 {
     losses.missing() - losses.of(Loss::Injected)
 }

@@ -1,6 +1,6 @@
-//! Several logs with one writing thread, which puts each packet into one of them.
+//! Several logs with one writer thread, which puts each packet into one of them.
 //!
-//! Invariant L1: a packet that was given is in a log, or counted as refused by it.
+//! Invariant L1: a packet passed to `give` is in a log, or counted as refused by it.
 
 use std::time::Duration;
 
@@ -11,39 +11,39 @@ use super::LogCounts;
 use crate::runtime::Tally;
 use crate::runtime::clock::JobClock;
 
-/// Between two looks whether a full log has room.
+/// Interval between two attempts to append to a full log.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 
-/// How long a job that is over waits for a log that nobody reads, in ns.
+/// How long a finished job waits for a log that no reader drains, in ns.
 const PATIENCE_NS: u64 = 500_000_000;
 
-/// What became of a packet that was given to a log.
+/// The result of giving a packet to a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Given {
-    /// It is there.
+    /// The log has the whole packet.
     Whole,
-    /// It is there without its end, which no segment has room for: the bytes left out, of a packet
-    /// if it was whole before. One that was not is counted as cut already.
+    /// The log has a truncated packet: no segment has room for its end. Counts the bytes left out,
+    /// and a packet if it was whole before. A packet that was not is already counted as truncated.
     Cut(Tally),
-    /// The log was full, and is.
+    /// The log was full and still is.
     Refused,
 }
 
 /// Logs, by their numbers in `[0, count)`.
 pub(crate) struct Lanes<'a> {
     writers: Vec<Writer>,
-    /// Packets that a full log had no room for, by log.
+    /// Packets refused by a full log, by log.
     refused: Vec<u64>,
-    /// Whether a full log is waited for.
+    /// Whether to wait for a full log.
     is_waiting: bool,
     clock: &'a JobClock<'a>,
-    /// Until when a job that is over waits for each log since it last had room: monotonic clock.
+    /// Until when a finished job waits for each log since it last had room, on the monotonic clock.
     until_ns: Vec<Option<u64>>,
 }
 
 impl<'a> Lanes<'a> {
-    /// Writes into these logs; where one is full, waits for it if `is_waiting`, until some time
-    /// after the job is over.
+    /// Writes into these logs. If `is_waiting`, waits for a full log, until some time after the job
+    /// is over.
     pub(crate) fn new(writers: Vec<Writer>, is_waiting: bool, clock: &'a JobClock<'a>) -> Self {
         let (refused, until_ns) = (vec![0; writers.len()], vec![None; writers.len()]);
         Self { writers, refused, is_waiting, clock, until_ns }
@@ -70,7 +70,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// What log `number` has left out of a packet that it holds.
+    /// Returns the bytes that log `number` has left out of a packet.
     #[cold]
     fn cut(&self, number: usize, packet: &Packet<'_>) -> Given {
         let (here, most) = (packet.length(), self.writers[number].max_packet_bytes());
@@ -87,7 +87,7 @@ impl<'a> Lanes<'a> {
         packet: &Packet<'_>,
         append: impl Fn(&mut Writer) -> Appended,
     ) -> Given {
-        // A reader has to see what there is, in order to let go of it.
+        // Readers must see the packets before they can release them.
         self.publish();
         while self.is_waiting && self.has_patience(number) {
             std::thread::sleep(LOOK_EVERY);
@@ -112,28 +112,28 @@ impl<'a> Lanes<'a> {
         now_ns < *self.until_ns[number].get_or_insert(now_ns + PATIENCE_NS)
     }
 
-    /// Makes all packets visible.
+    /// Publishes all packets.
     #[inline]
     pub(crate) fn publish(&mut self) {
         self.writers.iter_mut().for_each(Writer::publish);
     }
 
-    /// What was written into each log.
+    /// Returns the counts of each log.
     pub(crate) fn written(&self) -> impl Iterator<Item = LogCounts> {
         self.writers.iter().map(Writer::statistics)
     }
 
-    /// Packets of each bucket that log `number` has published, where it counts them.
+    /// Returns the packets of each bucket that log `number` has published, if it counts them.
     pub(crate) fn bucket_counts(&self, number: usize) -> Option<[u64; BUCKETS]> {
         self.writers[number].bucket_counts()
     }
 
-    /// Packets that each log had no room for.
+    /// Returns the packets refused by each log.
     pub(crate) fn refused(&self) -> &[u64] {
         &self.refused
     }
 
-    /// The writers, to be ended.
+    /// Returns the writers, to be finished.
     pub(crate) fn into_writers(self) -> Vec<Writer> {
         self.writers
     }

@@ -1,4 +1,4 @@
-//! A receive thread: each of its sources in turn, one publish a poll, into its own log.
+//! A receive thread: polls its sources in turn into its own log, with one publish a poll.
 
 use std::mem;
 use std::thread::Thread;
@@ -11,24 +11,25 @@ use super::record::NAP_LEAST_NS;
 use crate::EngineError;
 use crate::runtime::{Done, Inlet, Job, Next, Owners, Pause, Polled, Round, Step, Tally};
 
-/// Packets taken from one source before the next has its turn: at 60 bytes a quarter of the
-/// default segment.
+/// Packets taken from one source before the next has its turn: with 60-byte packets, a quarter of
+/// the default segment.
 const RECEIVE_BUDGET: u64 = 1024;
 
-/// What may come while nobody looks, in ns a packet: 10 Mpps. A quarter of a queue may fill.
+/// Fastest packet rate assumed during a nap, in ns a packet: 10 Mpps. It may fill a quarter queue.
 const PACKET_NS: u64 = 100;
 
-/// How long packets gather at most, in ns: readers of a log wait longer than that.
+/// The longest time that packets gather, in ns; readers of a log nap longer than that.
 const NAP_MOST_NS: u64 = 1_000_000;
 
-/// How long a source with these queues can be left alone, in ns; 0: not at all, or not known.
+/// Returns how long a source with these queues can be left alone, in ns; 0 if not at all or
+/// unknown.
 fn nap_ns(rings: &[RingFill]) -> u64 {
     let queues = rings.iter().filter(|ring| ring.ring == RingKind::Rx);
     let least = queues.map(|ring| ring.size / 4 * PACKET_NS).min().unwrap_or(0);
     if least < NAP_LEAST_NS { 0 } else { least.min(NAP_MOST_NS) }
 }
 
-/// What a receive thread fills: its log, or several.
+/// The target of a receive thread: one log, or several.
 pub(crate) trait Intake: Send {
     /// Takes up to `budget` packets of source number `source`.
     fn receive(
@@ -37,11 +38,11 @@ pub(crate) trait Intake: Send {
         port: &mut dyn Source,
         budget: u64,
     ) -> Result<Received, PortError>;
-    /// Makes them visible.
+    /// Publishes the packets taken.
     fn publish(&mut self);
-    /// What was written so far.
+    /// Returns the counts written so far.
     fn statistics(&self) -> LogCounts;
-    /// Closes what it fills.
+    /// Closes the log or logs.
     fn end(self, ending: Ending);
 }
 
@@ -68,24 +69,24 @@ impl Intake for Writer {
     }
 }
 
-/// What a receive stage tells at its end.
+/// The outcome of a receive stage.
 pub(crate) struct Took {
     /// Packets appended to its log, by the source's number in the job.
     pub(crate) received: Vec<(usize, u64)>,
-    /// The interfaces that its sources brought while they were polled.
+    /// The interfaces that its sources added while they were polled.
     pub(crate) owners: Owners,
     pub(crate) log: LogCounts,
-    /// What the sources lost, not counting what was left out on request.
+    /// Packets lost by the sources, without those left out on request.
     pub(crate) lost: u64,
     pub(crate) errors: Vec<EngineError>,
 }
 
-/// Whether a job was ended before it was over by itself, so that another may follow it.
+/// Returns whether a job was stopped before its natural end, so that another may follow it.
 pub(crate) fn is_stopped(job: &Job<'_>, front: &[Done<Took>]) -> bool {
     job.clock.is_stopped() || front.iter().any(|done| !done.outcome.errors.is_empty())
 }
 
-/// The stage of receive thread `number` of `count`.
+/// Returns the stage name of receive thread `number` of `count`.
 pub(crate) fn stage_name(number: usize, count: usize) -> String {
     match count {
         1 => "receive".to_owned(),
@@ -93,8 +94,8 @@ pub(crate) fn stage_name(number: usize, count: usize) -> String {
     }
 }
 
-/// Sources and their numbers in the job, dealt out to `receivers` threads in turn: source i is
-/// thread i modulo their number's.
+/// Deals out the sources, with their numbers in the job, to `receivers` threads: source i goes to
+/// thread i modulo their number.
 pub(crate) fn dealt(sources: &mut [Inlet], receivers: usize) -> Vec<Vec<(usize, &mut Inlet)>> {
     let mut hands: Vec<Vec<_>> = (0..receivers).map(|_| Vec::new()).collect();
     for (index, source) in sources.iter_mut().enumerate() {
@@ -103,7 +104,7 @@ pub(crate) fn dealt(sources: &mut [Inlet], receivers: usize) -> Vec<Vec<(usize, 
     hands
 }
 
-/// One source in a receive thread's hands.
+/// A source of a receive thread.
 struct Hand<'a> {
     /// Its number in the job.
     index: usize,
@@ -111,33 +112,33 @@ struct Hand<'a> {
     is_ended: bool,
     /// Packets appended to the log.
     received: u64,
-    /// Their bytes.
+    /// Bytes appended to the log.
     bytes: u64,
 }
 
-/// A receive thread's own.
+/// A receive thread's state.
 pub(crate) struct Receiver<'a, I = Writer> {
     job: &'a Job<'a>,
     /// Its number among the receive threads.
     number: usize,
     hands: Vec<Hand<'a>>,
     writer: I,
-    /// The recorder to wake, where one log's own waking is not enough.
+    /// Recorder threads to wake, if the log's own wake-up is not enough.
     bells: Vec<Thread>,
     owners: Owners,
     errors: Vec<EngineError>,
-    /// What was written after the last poll of a source.
+    /// Counts of the log after the last poll of a source.
     log: LogCounts,
-    /// What the sources lost, as of the last look.
+    /// Losses of the sources, as of the last look.
     lost: u64,
     /// Whether packets may gather before they are taken.
     gathers: bool,
-    /// How long the sources can be left alone, as of the last look.
+    /// How long the sources can be left unpolled, as of the last look.
     nap_ns: u64,
 }
 
 impl<'a, I: Intake> Receiver<'a, I> {
-    /// `sources` with their numbers in the job, and the table of its interfaces.
+    /// Creates the stage; `sources` come with their numbers in the job, `table` is the job's.
     pub(crate) fn new(
         job: &'a Job<'a>,
         number: usize,
@@ -161,14 +162,14 @@ impl<'a, I: Intake> Receiver<'a, I> {
         }
     }
 
-    /// As one whose packets go to readers of a published log only, if they do. Each of those looks
-    /// at the log every few milliseconds. So this thread need not take each packet at once, which
+    /// Lets packets gather if only readers of a published log get them. Such readers look at the
+    /// log every few milliseconds. So this thread need not take each packet immediately, which
     /// would cost it a core (decision 0059).
     pub(crate) fn gathering(self, is_for_readers: bool) -> Self {
         Self { gathers: is_for_readers, ..self }
     }
 
-    /// As one that wakes these threads after each publish.
+    /// Wakes these threads after each publish.
     pub(crate) fn ringing(self, bells: Vec<Thread>) -> Self {
         Self { bells, ..self }
     }
@@ -183,7 +184,7 @@ impl<I: Intake> Step for Receiver<'_, I> {
             let (writer, owners, log) = (&mut self.writer, &mut self.owners, &mut self.log);
             let taken = round.poll(&self.job.budget, RECEIVE_BUDGET, |granted| {
                 let received = writer.receive(hand.index, &mut *hand.source.port, granted);
-                // Before what came is seen: the recorder's counts are by interface.
+                // Before the packets become visible: the recorder counts by interface.
                 owners.claim(hand.index);
                 writer.publish();
                 hand.received += received.as_ref().map_or(0, |received| received.packets);
@@ -250,14 +251,14 @@ impl<I: Intake> Step for Receiver<'_, I> {
             errors: self.errors,
         };
         self.writer.end(self.job.log_ending(&took.errors));
-        // The end of a log is news, too.
+        // The end of a log must wake the readers, too.
         ring(&self.bells);
         took
     }
 }
 
-/// Tells readers that there is news, if they are not told by their one log. Cost: an exchange each,
-/// and a system call for those that sleep.
+/// Wakes readers that no log wakes. Cost: an exchange each, and a system call for each sleeping
+/// thread.
 fn ring(bells: &[Thread]) {
     bells.iter().for_each(Thread::unpark);
 }

@@ -1,17 +1,17 @@
-//! The recorder: drains the logs into the sink, and counts what became of every packet.
+//! The recorder: drains the logs into the sink, and accounts for every packet.
 //!
-//! Logs have their turns one after the other, a burst each: at most a segment, so none starves.
-//! Packets of one log stay in order; those of several are not merged by time.
+//! The logs take turns, a burst each: at most a segment, so none starves. Packets of one log stay
+//! in order; packets of different logs are not merged by time.
 //!
-//! Where there is one log, the recorder sleeps on its futex. It can wait for one word only, so for
-//! several it parks, and every receive thread unparks it after a publish. An unpark that comes
-//! before the park is kept until then, so nothing is slept through. Before it parks it naps. So it
-//! is woken some thousand times a second at most, which costs the receive threads time. Where
-//! nobody unparks it (it is one of several), it waits for its logs in turn.
+//! With one log, the recorder sleeps on its futex. A thread can wait for only one futex word. So
+//! for several logs the recorder parks, and every receive thread unparks it after a publish. An
+//! unpark before the park is not lost, so no packet is missed. The recorder naps before it parks.
+//! So it is woken some thousand times a second at most, which limits the cost to the receive
+//! threads. A recorder that no thread unparks (one of several) waits for its logs in turn.
 //!
-//! Invariant R1: written = seen - lost, for each interface. The recorder counts what it gives to
-//! the sink, and the sink says which of those packets were lost. What came after the sink broke was
-//! not given to it, and is lost as well.
+//! Invariant R1: written = seen - lost, for each interface. The recorder counts the packets that it
+//! gives to the sink, and the sink reports which of them were lost. Packets that arrive after the
+//! sink broke are not given to it, and also count as lost.
 
 use std::ops::DerefMut;
 use std::thread;
@@ -25,47 +25,47 @@ use crate::runtime::clock::JobClock;
 use crate::runtime::{Job, Next, Pause, PollMode, Polled, Span, StageCost, Step, Tally};
 use crate::{EngineError, StageReport};
 
-/// How long a recorder sleeps at most, in ns: then an idle one makes what it has visible.
+/// The longest sleep of a recorder, in ns; an idle recorder then flushes its sink.
 const SLEEP_MOST_NS: u64 = 100_000_000;
 
-/// How long a recorder lets packets gather before they wake it, at least and at most. A wake costs
-/// both sides some 20 us, as much as hundreds of packets.
+/// The shortest and longest nap in which packets gather before they wake a recorder. A wake-up
+/// costs both sides some 20 us, as much as hundreds of packets.
 pub(crate) const NAP_LEAST_NS: u64 = 50_000;
 const NAP_MOST_NS: u64 = 4_000_000;
 
-/// How long a recorder of several logs waits for one of them where nobody unparks it, in ns.
+/// How long a recorder of several logs waits for one of them if no thread unparks it, in ns.
 const TURN_NS: u64 = 1_000_000;
 
-/// What a source may bring meanwhile: 40 Gbit/s.
+/// Fastest rate assumed for a source during a nap: 40 Gbit/s.
 const BYTES_PER_NS: u64 = 5;
 
-/// Packets are counted by interface in one word: their number above the sum of their bytes. Each
+/// `deal` counts packets by interface in one word: their number above the sum of their bytes. Each
 /// has fewer than 2^19 bytes.
 const DEALT_MOST: usize = 4096;
 const DEALT_ONE: u64 = 1 << 40;
 
-/// What a recorder tells at its end, by interface where it is a list.
+/// The outcome of a recorder; `seen` is by interface.
 pub(crate) struct Recorded {
     pub(crate) seen: Vec<Tally>,
     /// Over all interfaces.
     total_seen: Tally,
-    /// What the sink says it has lost, as of the last time it was asked.
+    /// Packets lost by the sink, as of the last query.
     lost_by_sink: LostPackets,
-    /// What was not even given to the sink, because it was broken.
+    /// Packets not given to the sink because it was broken.
     refused: LostPackets,
-    /// Packets that each log took back before they were read.
+    /// Packets overwritten before they were read, by log.
     pub(crate) missed: Vec<u64>,
-    /// Packets of each log that no trigger asked for; empty where all were asked for.
+    /// Packets of each log that no trigger asked for; empty if the job has no triggers.
     pub(crate) expired: Vec<u64>,
     pub(crate) span: Span,
     pub(crate) error: Option<EngineError>,
-    /// What further packets are lost to, once the sink is broken.
+    /// The loss cause of further packets, once the sink is broken.
     cause: Option<Loss>,
 }
 
-/// A recorder thread's own. Its sink is lent to it, or its own and dropped at its end.
+/// A recorder thread's state. Its sink is either borrowed, or owned and dropped at its end.
 pub(crate) struct Recorder<'a, S> {
-    /// Which of the job's recorders this is.
+    /// Number among the job's recorders.
     number: usize,
     /// Whether the threads that fill its logs unpark it.
     is_rung: bool,
@@ -77,12 +77,12 @@ pub(crate) struct Recorder<'a, S> {
     nap: Duration,
 }
 
-/// A nap in which no source fills more than a quarter of `queue_bytes`.
+/// Returns a nap in which no source fills more than a quarter of `queue_bytes`.
 pub(crate) fn nap_ns(queue_bytes: u64) -> u64 {
     (queue_bytes / 4 / BYTES_PER_NS).clamp(NAP_LEAST_NS, NAP_MOST_NS)
 }
 
-/// The nap for a log of `log_bytes`; a short one where the least latency was asked for.
+/// Returns the nap for a log of `log_bytes`; a short one if the poll mode asks for low latency.
 fn nap(poll: PollMode, log_bytes: u64) -> Duration {
     Duration::from_nanos(match poll {
         PollMode::Adaptive => nap_ns(log_bytes),
@@ -111,19 +111,18 @@ impl<'a, 'p, S: DerefMut<Target = dyn Sink + 'p>> Recorder<'a, S> {
         }
     }
 
-    /// As one of several recorders, which nobody unparks; `number` is the place of its counts in
-    /// the job's [`Progress`](crate::Progress).
+    /// Makes it one of several recorders, which no thread unparks; `number` is the place of its
+    /// counts in the job's [`Progress`](crate::Progress).
     pub(crate) fn numbered(self, number: usize) -> Self {
         Self { number, is_rung: false, ..self }
     }
 
-    /// Packets that each log took back before they were read.
+    /// Returns the packets of each log that were overwritten before they were read.
     fn missed(&self) -> Vec<u64> {
         self.readers.iter().map(|reader| reader.statistics().missed).collect()
     }
 
-    /// Sleeps until there may be news, or it is time to look at other things. Returns whether
-    /// there is news.
+    /// Sleeps until a log may have packets, or the time is up. Returns whether a log has packets.
     fn sleep(&self) -> bool {
         let patience_ns = if self.is_rung { SLEEP_MOST_NS } else { TURN_NS };
         match &self.readers[..] {
@@ -163,7 +162,7 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Recorder<'_, S> {
         pause.on_logs(self.nap, || self.sleep())
     }
 
-    /// Shows what was recorded, if the counters have a place for this recorder.
+    /// Shows the recorded counts, if the counters have a place for this recorder.
     fn show(&mut self) {
         if let Some(counter) = self.job.progress.recorded.get(self.number) {
             counter.store(&self.recorded.total());
@@ -175,7 +174,7 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Recorder<'_, S> {
         let missed = self.missed();
         self.gaps.tell(self.job.progress, &missed, &mut *self.sink);
         if self.is_rung {
-            // For a file that ends before the job does.
+            // Totals for a file that ends before the job does.
             let totals =
                 self.gaps.totals(self.job.progress, &missed, |port| self.recorded.lost_of(port));
             self.sink.set_totals(&totals);
@@ -217,7 +216,7 @@ impl Recorded {
         }
     }
 
-    /// Ends the sink's work, and counts what it lost doing so.
+    /// Finishes the sink, and counts its losses in doing so.
     pub(crate) fn finish(&mut self, sink: &mut dyn Sink) {
         let finished = sink.finish();
         self.ask(sink);
@@ -226,7 +225,7 @@ impl Recorded {
         }
     }
 
-    /// Has the sink write what it has, unless it is broken.
+    /// Flushes the sink, unless it is broken.
     pub(crate) fn flush(&mut self, sink: &mut dyn Sink, clock: &JobClock<'_>) {
         if self.cause.is_none() {
             let flushed = sink.flush();
@@ -235,43 +234,43 @@ impl Recorded {
         }
     }
 
-    /// All that is written, over all interfaces.
+    /// Returns the packets written, over all interfaces.
     pub(crate) fn total(&self) -> Tally {
         let given = self.total_seen.without(&self.refused.total());
         given.without(&self.lost_by_sink.total())
     }
 
-    /// What is written of an interface.
+    /// Returns the packets written of an interface.
     pub(crate) fn written(&self, port: usize) -> Tally {
         let given = self.seen[port].without(&self.refused.tally_of(port as u8));
         given.without(&self.lost_by_sink.tally_of(port as u8))
     }
 
-    /// What was lost of an interface.
+    /// Returns the losses of an interface, by cause.
     pub(crate) fn lost(&self, port: usize) -> Losses {
         let mut losses = self.lost_by_sink.losses_of(port as u8);
         losses.merge(&self.refused.losses_of(port as u8));
         losses
     }
 
-    /// How many packets were lost of an interface.
+    /// Returns how many packets of an interface were lost.
     pub(crate) fn lost_of(&self, port: u8) -> u64 {
         self.lost(port.into()).total()
     }
 
-    /// What the sink lost so far, and what came after it broke.
+    /// Returns the losses of the sink so far, and the packets that arrived after it broke.
     pub(crate) fn losses(&self) -> Losses {
         let mut losses = self.lost_by_sink.losses();
         losses.merge(&self.refused.losses());
         losses
     }
 
-    /// Packets that were not even given to the sink, because it was broken.
+    /// Returns the packets not given to the sink because it was broken.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.total().packets
     }
 
-    /// What it did as a stage: in = out + lost, what was published to it included.
+    /// Returns the report of the stage: in = out + lost, where `in` includes missed packets.
     pub(crate) fn stage(&self, name: &str, cost: &StageCost, elapsed_ns: u64) -> StageReport {
         let (seen, missed) = (&self.total_seen, self.missed.iter().sum::<u64>());
         let mut stage = cost.report(name, elapsed_ns, seen);
@@ -281,18 +280,18 @@ impl Recorded {
         stage
     }
 
-    /// Why the sink takes no more, if it is broken.
+    /// Returns the loss cause of a broken sink.
     pub(crate) fn cause(&self) -> Option<Loss> {
         self.cause
     }
 
-    /// There is no sink, for this reason: what comes now is lost, and the job ends.
+    /// Marks the sink as broken by `error`: packets from now on are lost, and the job ends.
     pub(crate) fn break_with(&mut self, error: PortError, clock: &JobClock<'_>) {
         self.cause = Some(error.loss());
         self.fail(error.into(), clock);
     }
 
-    /// Ends the job for this reason, unless there was another before.
+    /// Ends the job with this error, unless an earlier one is recorded.
     pub(crate) fn fail(&mut self, error: EngineError, clock: &JobClock<'_>) {
         self.error.get_or_insert(error);
         clock.break_off();
@@ -331,8 +330,8 @@ impl Recorded {
         bytes
     }
 
-    /// Counts a burst of plain packets. Cost: some ten instructions a packet; where they are of
-    /// several interfaces, some six more.
+    /// Counts a burst of plain packets. Cost: some ten instructions a packet; some six more if they
+    /// are of several interfaces.
     fn note_plain(&mut self, burst: &Burst<'_>, sum: &PlainSum) -> u64 {
         self.span.see(sum.first_ns);
         self.span.see(sum.last_ns);
@@ -345,8 +344,8 @@ impl Recorded {
         sum.bytes
     }
 
-    /// Counts whole packets of several interfaces, by interface: number and bytes in one word each,
-    /// so that a packet is one addition.
+    /// Counts whole packets of several interfaces, by interface. Packets and bytes share one word,
+    /// so that a packet costs one addition.
     fn deal(&mut self, worklist: &[Desc]) {
         for part in worklist.chunks(DEALT_MOST) {
             let mut sums = [0_u64; PortTable::MAX_ENTRIES];
@@ -372,12 +371,12 @@ impl Recorded {
         self.total_seen.add(run);
     }
 
-    /// Asks the sink what it has lost.
+    /// Queries the sink's losses.
     pub(crate) fn ask(&mut self, sink: &dyn Sink) {
         self.lost_by_sink = sink.lost();
     }
 
-    /// Ends the job, where the sink is broken.
+    /// Ends the job if the sink is broken.
     pub(crate) fn heed(&mut self, outcome: Result<(), PortError>, clock: &JobClock<'_>) {
         if let Err(error) = outcome {
             self.break_off(error);

@@ -1,5 +1,5 @@
-//! What the threads of a running job say of themselves some times a second: what each costs, how
-//! old its packets are, and how its port stands.
+//! Live state of a running job, which its threads update a few times a second: costs, packet ages,
+//! and the standings of ports.
 
 use burstline_log::{Log, OwnReader};
 use burstline_port::{Losses, PortAccount, RingFill};
@@ -8,22 +8,22 @@ use crate::ThreadPlace;
 use crate::ledger::remainder;
 use crate::runtime::StageCost;
 
-/// A thread of a running job, as of its last look.
+/// A thread of a running job, as of its last update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageNow {
-    /// Where it runs; its stack and rights are looked at when it ends.
+    /// Where it runs; its stack and privileges are checked when it ends.
     pub place: ThreadPlace,
     /// Processor time so far, in ns.
     pub cpu_ns: u64,
     /// Wall time of polls that found packets, in ns.
     pub busy_ns: u64,
-    /// Wall time of polls that found nothing, in ns; more than it cost, where it was preempted.
+    /// Wall time of polls that found nothing, in ns; exceeds processor time if preempted.
     pub empty_ns: u64,
     /// How often it slept.
     pub sleeps: u64,
-    /// Sleeps that ended because there was something to do.
+    /// Sleeps that ended because there was work.
     pub wakes: u64,
-    /// How old its newest packet was.
+    /// Ages of its newest packet.
     pub ages: AgesNow,
 }
 
@@ -40,33 +40,33 @@ impl StageNow {
     }
 }
 
-/// How many bounds a histogram of ages has: the first is 1 us, each is four times the one before.
+/// Number of bounds in a histogram of ages: the first is 1 us, each next is four times larger.
 pub const AGE_BOUNDS: usize = 13;
 
-/// Older packets are not live: they are a file's, or of a clock that is not this machine's.
+/// Packets this old are not live: they come from a file or from another machine's clock.
 const AGE_MOST_NS: u64 = 60_000_000_000;
 
-/// A histogram of ages of packets: from their time stamp until a thread has handed them on.
+/// A histogram of packet ages: from the time stamp until a thread has passed the packet on.
 ///
-/// The newest packet of a thread, ten times a second while there are packets.
+/// It samples the newest packet of a thread, ten times a second while packets arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgesNow {
-    /// Ages below each of the [bounds](Self::bound_ns), and not below the one before; the last are
-    /// those above all bounds.
+    /// Number of ages between the previous [bound](Self::bound_ns) and this one; the last entry
+    /// counts ages above all bounds.
     pub counts: [u64; AGE_BOUNDS + 1],
-    /// Their sum, in ns.
+    /// Sum of the ages, in ns.
     pub sum_ns: u64,
-    /// The last of them, in ns.
+    /// The last age, in ns.
     pub last_ns: u64,
 }
 
 impl AgesNow {
-    /// Bound number `index`, in ns.
+    /// Returns bound number `index`, in ns.
     pub fn bound_ns(index: usize) -> u64 {
         1000 << (2 * index)
     }
 
-    /// Counts an age, unless it is not one of a live packet.
+    /// Counts an age, unless the packet is not live.
     pub(super) fn see(&mut self, age_ns: u64) {
         if age_ns >= AGE_MOST_NS {
             return;
@@ -77,7 +77,7 @@ impl AgesNow {
         self.last_ns = age_ns;
     }
 
-    /// How many there are.
+    /// Returns the number of ages.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -90,21 +90,21 @@ pub struct LogNow {
     pub packets: u64,
     /// Segments begun.
     pub segments: u64,
-    /// Of them, those whose packets went past the caches.
+    /// How many of them bypassed the caches.
     pub far_segments: u64,
-    /// Its packet memory, in bytes.
+    /// Size of its packet memory, in bytes.
     pub bytes: usize,
-    /// One segment of it, in bytes.
+    /// Size of a segment, in bytes.
     pub segment_bytes: usize,
-    /// Segments that it has.
+    /// Number of segments in the pool.
     pub pool_segments: usize,
-    /// Of them, those that can be read: some reader has yet to pass them, or they are kept.
+    /// How many of them can be read: a reader has yet to pass them, or they are kept as history.
     pub held_segments: u64,
     /// Seats taken, those of the job's own threads included.
     pub readers: usize,
-    /// How far the job's own threads are.
+    /// Positions of the job's own threads.
     pub own: Vec<OwnReader>,
-    /// How far back it can be read, in ns, if it keeps its past.
+    /// How far back it can be read, in ns, if it has a history.
     pub kept_ns: Option<u64>,
 }
 
@@ -126,18 +126,18 @@ impl LogNow {
     }
 }
 
-/// How a port stands, as its own thread says.
+/// The standing of a port, as reported by its own thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Packets that reached it, those that it lost included.
+    /// Packets that reached the port, including those it lost.
     pub offered: u64,
-    /// Packets in its own hands: neither delivered nor lost.
+    /// Packets that the port holds: neither delivered nor lost.
     pub in_flight: u64,
-    /// Bytes of the queue in front of it, 0 if there is none.
+    /// Bytes of the queue in front of it, 0 without one.
     pub ring_bytes: u64,
-    /// How full the rings in front of it are, where it can tell.
+    /// Fill levels of the rings in front of it, if known.
     pub rings: Vec<RingFill>,
-    /// Of a source: offered less delivered, lost and in flight. 0, or something is wrong.
+    /// For a source: offered minus delivered, lost and in flight. 0 unless something is wrong.
     pub unaccounted: i64,
     /// The file that it is writing.
     pub file: Option<String>,
@@ -155,7 +155,7 @@ impl Standing {
         }
     }
 
-    /// The standing of a source that has delivered `packets` and lost `lost`.
+    /// Returns the standing of a source that has delivered `packets` and lost `lost`.
     pub(crate) fn having_delivered(self, packets: u64, lost: &Losses) -> Self {
         let unaccounted = remainder(self.offered, packets, lost.total(), self.in_flight);
         Self { unaccounted, ..self }
