@@ -1,0 +1,80 @@
+//! Checks that the records in `runs/latest` are of the scenarios as they are now.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use burstline_lab::record::Record;
+use burstline_lab::scenario::{Point, Scenario, built_in};
+
+/// Scenarios that need no record in `runs/latest`, the record that shows their work, and why.
+const ELSEWHERE: [(&str, &str, &str); 12] = [
+    ("burst-merge-live", "full/burst-merge-live.json", "kept whole: a short one says little"),
+    ("dma", "simulated/dma.json", "kept with the counts of its simulation"),
+    ("handoff", "figures/handoff-60.json", "its points are figures"),
+    ("handoff-live", "figures/dpdk-pipeline-live.json", "its point is a figure"),
+    ("make-packets", "figures/generate-log-64.json", "its points are figures"),
+    ("null-device", "figures/dpdk-rtc-64.json", "its points are figures"),
+    ("pcie", "simulated/pcie.json", "kept with the counts of its simulation"),
+    ("record-disk", "figures/record-disk-tcpdump.json", "its points are figures"),
+    ("retention", "simulated/retention.json", "kept with the counts of its simulation"),
+    ("rfc2544", "billion/dna-bounce-billion.json", "its search has no short form: make billion"),
+    ("send-rate", "figures/generate-xdp-testpmd.json", "its points are figures"),
+    ("snort-scale", "full/snort-scale.json", "kept whole: a short one says little"),
+];
+
+fn runs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs")
+}
+
+fn record(path: &str) -> Option<Record> {
+    let text = fs::read_to_string(runs().join(path)).ok()?;
+    Some(Record::parse(&text).unwrap_or_else(|why| panic!("runs/{path}: {why}")))
+}
+
+/// Compares the contenders, and the points at which each has a row. Rows of systems that only a
+/// document measured do not count.
+fn compared(scenario: &Scenario, record: &Record) -> Result<(), String> {
+    let own: Vec<&str> = record.contenders.iter().map(|info| &info.name[..]).collect();
+    if own != scenario.contenders {
+        return Err(format!("contenders {own:?}, now {:?}", scenario.contenders));
+    }
+    let row = |contender: &str, point| (contender.to_owned(), format!("{point:?}"));
+    let rows = record.rows.iter().filter(|has| own.contains(&&*has.contender));
+    let rows: BTreeSet<_> = rows.map(|has| row(&has.contender, &has.point)).collect();
+    let points = Point::all(scenario);
+    let of_each = |name: &String| points.iter().map(|point| row(name, &point.keys)).collect();
+    let wanted: BTreeSet<_> =
+        scenario.contenders.iter().flat_map(|name| -> Vec<_> { of_each(name) }).collect();
+    match rows.symmetric_difference(&wanted).next() {
+        None => Ok(()),
+        Some(odd) if rows.contains(odd) => Err(format!("{odd:?} is no point any more")),
+        Some(lacks) => Err(format!("{lacks:?} is not there")),
+    }
+}
+
+#[test]
+fn the_latest_run_has_contenders_and_quick_points_of_each_scenario() {
+    let mut wrong = Vec::new();
+    for scenario in built_in() {
+        let elsewhere = ELSEWHERE.iter().any(|(name, ..)| *name == scenario.name);
+        let path = format!("latest/{}.json", scenario.name);
+        let outcome = match record(&path) {
+            Some(record) if record.is_quick => compared(&scenario.clone().quickly(), &record),
+            Some(_) => Err("a whole run".to_owned()),
+            None if elsewhere => Ok(()),
+            None => Err("there is no record".to_owned()),
+        };
+        wrong.extend(outcome.err().map(|why| format!("{}: {why}", scenario.name)));
+    }
+    assert!(wrong.is_empty(), "make runs: runs/latest is not of now:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_needs_no_record_there_has_one_elsewhere() {
+    let all: Vec<_> = built_in().into_iter().map(|scenario| scenario.name).collect();
+    for (name, path, _) in ELSEWHERE {
+        assert!(all.iter().any(|known| known == name), "{name} is no scenario");
+        assert!(record(path).is_some(), "{name}: runs/{path} is not there");
+    }
+}
