@@ -1,4 +1,4 @@
-//! Capturing with real ports: what is in the file is what the ledger says, whatever goes wrong.
+//! Captures with real ports: the file has what the ledger says, whatever goes wrong.
 
 use std::fs::{self, File};
 use std::io::Read;

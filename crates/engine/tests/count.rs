@@ -1,4 +1,4 @@
-//! Counting with real ports: limits are exact, jobs end when told, ledgers close.
+//! Counts with real ports: limits are exact, jobs end on request, ledgers add up.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -90,7 +90,7 @@ fn threads_need_a_core_each_that_they_may_use() {
     };
     let error = try_cores(vec![CoreId(0)]).unwrap_err();
     assert!(matches!(error, EngineError::TooFewCores { threads: 2, cores: 1 }), "{error}");
-    // The endless source ends because the other thread could not begin.
+    // The endless source ends because the other thread could not start.
     let error = try_cores(vec![CoreId(1023), CoreId(0)]).unwrap_err();
     assert!(matches!(error, EngineError::Affinity(_)), "{error}");
 }

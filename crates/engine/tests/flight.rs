@@ -1,4 +1,4 @@
-//! The flight recorder over several logs: each source's row closes, whatever was asked for.
+//! The flight recorder over several logs: each source's row adds up, whatever the trigger.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ const SOURCES: [&str; 3] =
 const PACKETS: [u64; 3] = [30_000, 500, 20_000];
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// Runs a job over two logs, with a trigger before it begins or none. Counts its files.
+/// Runs a job over two logs, with or without a trigger before it begins. Counts its files.
 fn run(is_triggered: bool, sink: &'static str) -> (Report, usize) {
     let ports = OpenOptions::default();
     let open = |address: &str| Inlet::open(&address.parse().unwrap(), &ports).unwrap();

@@ -1,4 +1,4 @@
-//! Ways back to the senders of rejected packets, by ports that have one sink each.
+//! Answers to the senders of rejected packets, through ports that have one sink each.
 
 use std::path::PathBuf;
 

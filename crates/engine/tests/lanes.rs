@@ -1,4 +1,4 @@
-//! Capturing with several receive threads, a log each: every packet once, every ledger closed.
+//! Captures with several receive threads and a log each: every packet once, every ledger adds up.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ struct Job {
     receivers: usize,
     poll: PollMode,
     sink: String,
-    /// After how many packets the sink breaks.
+    /// Number of packets after which the sink breaks.
     breaks_after: Option<u64>,
     limits: Limits,
     policy: Option<Policy>,
@@ -91,7 +91,7 @@ fn delivered(report: &Report) -> Vec<u64> {
     report.ports.iter().map(|row| row.delivered).collect()
 }
 
-/// The times of all packets of a file: they tell generated packets apart.
+/// Returns the times of all packets of a file, which tell generated packets apart.
 fn times_in(path: &str) -> Vec<u64> {
     let mut port = open_source(&path.parse().unwrap(), &OpenOptions::default()).unwrap();
     let (mut scratch, mut times) = (Scratch::new(), Vec::new());
@@ -106,7 +106,7 @@ fn times_in(path: &str) -> Vec<u64> {
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// An address of generated packets that come a microsecond apart from second `start` on.
+/// Returns an address of packets that come a microsecond apart, from second `start` on.
 fn generator(packets: u64, start: u64) -> String {
     format!("gen:?packets={packets}&size=imix&start={}", start * SECOND_NS)
 }
@@ -123,7 +123,7 @@ fn every_packet_of_four_sources_is_in_the_file_once_and_in_its_row() {
         assert!(report.is_success(), "{:?}", report.errors);
         assert_eq!((delivered(&report), report.poll), (counts.to_vec(), poll));
         assert_eq!(report.memory.log_bytes, 3 * (2 << 20));
-        // Sources 0 and 3 are the first thread's.
+        // Sources 0 and 3 belong to the first thread.
         assert_eq!(report.stages[0].packets_out, 40_000);
         let times = times_in(&file);
         let distinct: HashSet<u64> = times.iter().copied().collect();
@@ -194,7 +194,7 @@ fn a_job_that_is_stopped_in_the_middle_has_counted_everything() {
         let total = &report.total;
         assert_eq!(delivered(&report)[3] + report.ports[3].lost.total(), 10);
         let overrun = total.lost.of(Loss::ReaderOverrun);
-        // What a full log could not take was never received: on a slow machine there is some.
+        // Packets that a full log has no room for are not received: a slow machine has some.
         assert_eq!(total.delivered + overrun, progress.snapshot().received.packets);
         // By source, though a thread receives from two of them. Each packet has 60 bytes.
         for (place, row) in progress.places().iter().zip(&report.ports) {
@@ -272,7 +272,7 @@ fn a_source_without_packets_is_waited_for_in_sleep_and_by_busy_threads_awake() {
             let report = Job { receivers, poll, limits, ..job }.run();
             assert!(report.is_success(), "{:?}", report.errors);
             for stage in &report.stages {
-                // A sleep is 100 ms unless something wakes it; a loop would have thousands.
+                // A sleep is 100 ms unless something wakes it; a busy loop would have thousands.
                 let most = if poll == PollMode::Busy { 0 } else { 20 };
                 let least = u64::from(poll != PollMode::Busy);
                 assert!((least..=most).contains(&stage.sleeps), "{poll:?} {stage:?}");

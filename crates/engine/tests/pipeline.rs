@@ -1,4 +1,4 @@
-//! Pipelines: any shape, every stage's ledger closed.
+//! Pipelines of any shape: the ledger of every stage adds up.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -125,7 +125,7 @@ fn run_to_completion_gives_each_source_a_closure_of_its_own() {
 
 #[test]
 fn the_example_says_that_its_stages_close() {
-    // Cargo builds it with the tests, unless it is asked for this test file alone.
+    // Cargo builds it with the tests, unless only this test file was requested.
     let built = std::env::current_exe().unwrap().parent().unwrap().join("../examples/three_stages");
     let mut example = Command::new(&built);
     if !built.exists() {

@@ -1,4 +1,4 @@
-//! Several receive threads under one name, read as one source of several ports.
+//! Logs of several receive threads under one name, read as one source of several ports.
 
 use std::fs;
 use std::sync::atomic::AtomicBool;
@@ -51,7 +51,7 @@ fn several_receive_cores_are_one_name() {
     let stop = AtomicBool::new(false);
     let (published, counted, captured) = thread::scope(|scope| {
         let publisher = scope.spawn(|| publish(&name));
-        // A thread for each log.
+        // One thread per log.
         let counter = scope.spawn(|| {
             let sources = open(&name, &OpenOptions::default());
             let threads = Threads { poll: PollMode::Interrupt, ..Threads::default() };
@@ -80,7 +80,7 @@ fn several_receive_cores_are_one_name() {
         assert!(report.is_success(), "{report:?}");
     }
     let by_log = published.published.as_ref().unwrap();
-    // A paced source loses what there is no room for, and says so.
+    // A paced source loses packets that there is no room for, and counts them.
     let lost = |row: usize| published.ports[row].lost.of(Loss::LogFull);
     assert_eq!(by_log.packets, [PACKETS - lost(0), PACKETS - lost(1)]);
     assert_eq!((by_log.readers_total, by_log.is_stopped), (2, false));
@@ -93,7 +93,7 @@ fn several_receive_cores_are_one_name() {
             assert!(told.map(|one| one.delivered).any(|read| read == row.delivered), "{row:?}");
         }
     }
-    // Bytes tell whose packets they are: each log's went to its own row.
+    // The bytes show the port of each packet: each log's packets are in its own row.
     let lengths = |row: usize| captured.ports[row].bytes / captured.ports[row].delivered.max(1);
     assert_eq!((lengths(0), lengths(1)), (60, 96));
     assert_eq!((counted.total.bytes_copied, counted.timestamp.source.as_str()), (0, "synthetic"));

@@ -1,4 +1,4 @@
-//! Generated traffic through a bad network: every defect is found, and counted exactly.
+//! Generated traffic through a bad network: every defect is found and counted exactly.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -11,7 +11,7 @@ use burstline_wire::hash::HashKind;
 
 const PACKETS: u64 = 60_000;
 
-/// What a verifier finds behind an impairment, and what that one did.
+/// What a verifier finds behind an impairment, and what the impairment did.
 fn run(query: &str, plan: ImpairmentPlan, integrity: Integrity) -> (Verdict, ImpairmentCounts) {
     run_by(query, plan, Verifier::new(integrity))
 }
@@ -84,7 +84,7 @@ fn each_defect_alone_is_no_other() {
 fn checksums_of_their_own_find_what_is_behind_the_link_header() {
     let plan = ImpairmentPlan { seed: 2, corrupt: 0.1, ..ImpairmentPlan::default() };
     let (verdict, done) = run("size=200", plan, Integrity::Checksums);
-    // Some 14 in 196 are in the Ethernet header, which a router rewrites.
+    // About 14 in 196 are in the Ethernet header, which a router rewrites.
     assert!(verdict.corrupted < done.corrupted && verdict.corrupted > done.corrupted * 8 / 10);
     assert_eq!((verdict.lost, verdict.duplicates, verdict.reordered), (0, 0, 0));
 }

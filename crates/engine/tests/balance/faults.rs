@@ -1,10 +1,10 @@
-//! What goes wrong has its own name, and what does not add up is said.
+//! Every fault has its own name, and counts that do not add up are reported.
 
 use super::*;
 
 /// Bytes of the longest packet in a segment of 4 KiB. Source: crates/log, `max_packet_bytes`.
 const MOST: u64 = 4096 - 16 - 32;
-/// As many less has one that says each packet's bucket. Source: crates/log, `Geometry`.
+/// A segment with each packet's bucket holds this many bytes less. Source: crates/log, `Geometry`.
 const COLUMN: u64 = 64;
 
 #[test]
@@ -22,13 +22,13 @@ fn packets_that_no_segment_holds_whole_are_counted_as_cut() {
         }
         assert_eq!(report.total.truncated, 2 * PACKETS, "once for each group");
     }
-    // What was cut before is cut once.
+    // A packet that was cut before counts once.
     job.ports.snapshot_bytes = Some(8000);
     job.options.has_workers = true;
     assert_eq!(job.run().total.truncated, 2 * PACKETS);
 }
 
-/// A sink that says of a packet that it never came.
+/// A sink that reports one packet less than it was given.
 struct Forgetful(Box<dyn Sink>);
 
 impl Port for Forgetful {
@@ -83,7 +83,7 @@ fn interface(link: u16) -> Vec<u8> {
     block(1, &[&link.to_le_bytes(), &[0; 6]])
 }
 
-/// A packet of this time, in us since 1970.
+/// Returns a packet of this time, in us since 1970.
 fn packet(interface: u32, time_us: u64, bytes: &[u8]) -> Vec<u8> {
     let length = bytes.len() as u32;
     let words = [interface, (time_us >> 32) as u32, time_us as u32, length, length];
@@ -93,7 +93,7 @@ fn packet(interface: u32, time_us: u64, bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn packets_that_a_rule_means_nothing_on_are_not_shed() {
     let ethernet = frame(1, 1, false, None);
-    // A packet without link header, on an interface that is not known when the job begins.
+    // A packet without a link header, on an interface that is unknown when the job begins.
     let raw = &ethernet[14..];
     let mut bytes = [section(), interface(1)].concat();
     (0..3).for_each(|_| bytes.extend(packet(0, 1, &ethernet)));
@@ -103,7 +103,7 @@ fn packets_that_a_rule_means_nothing_on_are_not_shed() {
     let trace = Trace::new("unjudged", &[]);
     fs::write(&trace.0, bytes).unwrap();
     for mode in [Mode::Copy, Mode::Share] {
-        // Twice the same: the second source meets a rule that is broken already.
+        // The same source twice: the second one meets a rule that is already broken.
         let mut job = Job::new(&[&trace.address(), &trace.address()], &[2]);
         job.options.mode = mode;
         job.options.shed = Some("ether broadcast".parse().unwrap());
@@ -120,7 +120,7 @@ fn a_clock_that_steps_back_changes_nothing_but_times() {
     let frames = conversation(3000);
     let mut bytes = [section(), interface(1)].concat();
     for (number, frame) in (0..).zip(&frames) {
-        // Back by a day every hundred packets, and a little within them.
+        // Times go back by a day every hundred packets, and a little within them.
         let time_us = 1_700_000_000_000_000 - number / 100 * 86_400_000_000 - number * 7;
         bytes.extend(packet(0, time_us, frame));
     }
@@ -133,8 +133,8 @@ fn a_clock_that_steps_back_changes_nothing_but_times() {
         let report = job.run_into(|number| Ok(Witness::open(number, &seen, || {})));
         let cut_off = report.total.lost.of(Loss::CutOff);
         assert_eq!(report.total.delivered + cut_off, frames.len() as u64);
-        // No flow is ever silent for a minute by a clock that goes back: of each, 64 bytes pass,
-        // and more of two that share a place in the table.
+        // The clock goes back, so no flow is ever silent for a minute: 64 bytes of each pass, and
+        // more of two that share a slot in the table.
         let most = cutoff_bytes.map_or(frames.len(), |_| 2 * usize::from(FLOWS));
         assert!(report.total.delivered <= most as u64, "{:?}", report.total);
         let mut newest = HashMap::new();

@@ -1,4 +1,4 @@
-//! Balancing: every flow whole and in order at one worker, every ledger closed.
+//! Balances flows: each arrives whole and in order at one worker, and every ledger adds up.
 
 mod faults;
 
@@ -119,7 +119,7 @@ struct Witness {
     number: usize,
     seen: Seen,
     offered: u64,
-    /// Asked before each burst, which it may hold up.
+    /// Called before each burst, which it may delay.
     gate: Box<dyn FnMut() + Send>,
 }
 
@@ -156,11 +156,11 @@ impl Sink for Witness {
     }
 }
 
-/// A file that goes when the test ends.
+/// A file that is removed when the test ends.
 struct Trace(PathBuf);
 
 impl Trace {
-    /// As pcap of Ethernet.
+    /// Writes packets to an Ethernet pcap file.
     fn new(name: &str, packets: &[Vec<u8>]) -> Self {
         let name = format!("burstline-balance-{name}-{}.pcap", std::process::id());
         let path = std::env::temp_dir().join(name);
@@ -189,12 +189,12 @@ impl Drop for Trace {
 
 const FLOWS: u16 = 97;
 
-/// An IPv4 UDP frame, or a fragment of one, whose last eight bytes are its flow and its number.
+/// Returns an IPv4 UDP frame or fragment, whose last eight bytes are its flow and its number.
 fn frame(flow: u16, number: u32, is_back: bool, fragment: Option<(u16, bool)>) -> Vec<u8> {
     let mut frame = vec![0; 64];
     frame[12..16].copy_from_slice(&[0x08, 0, 0x45, 0]);
     frame[16..18].copy_from_slice(&50_u16.to_be_bytes());
-    // The datagram's number: its fragments share it.
+    // The number of the datagram, which its fragments share.
     frame[18..20].copy_from_slice(&((number / 2) as u16).to_be_bytes());
     let (offset, has_more) = fragment.unwrap_or((0, false));
     let more = if has_more { 0x2000 } else { 0 };
@@ -217,7 +217,7 @@ fn frame(flow: u16, number: u32, is_back: bool, fragment: Option<(u16, bool)>) -
     frame
 }
 
-/// Both directions of many flows, every other packet in two fragments.
+/// Returns both directions of many flows, with every other packet in two fragments.
 fn conversation(packets: u32) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     for number in 0..packets {
@@ -310,7 +310,7 @@ fn one_worker_stands_still(mode: Mode) {
     job.options.job.policy = Some(Policy::Lossy);
     job.options.mode = mode;
     if mode == Mode::Share {
-        // What four logs hold otherwise: the others may wait half a second for a core.
+        // As much as four logs: the other workers may wait half a second for a core.
         job.options.job.log.bytes *= 4;
     }
     let (seen, progress) = (Seen::default(), Arc::new(Progress::with_workers(1, 4)));
@@ -367,7 +367,7 @@ fn what_is_cut_off_or_shed_is_named_and_no_failure() {
     let total = job.run().total;
     assert_eq!((total.delivered, total.lost.of(Loss::CutOff)), (100, 900), "{:?}", total.lost);
     assert_eq!(total.lost.missing(), 0);
-    // A program that wants every packet.
+    // A program that matches every packet.
     job.options.shed = Some("1,6 0 0 1".parse().unwrap());
     let report = job.run();
     assert_eq!(report.total.lost.of(Loss::Shed), 1000, "{:?}", report.total.lost);

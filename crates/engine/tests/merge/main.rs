@@ -1,4 +1,4 @@
-//! Merging: every packet once, in strict order of time, whatever the ports do.
+//! Merges ports: every packet once, in strict time order, whatever the ports do.
 
 mod script;
 
@@ -13,14 +13,14 @@ use burstline_log::LogConfig;
 use burstline_port::{OpenOptions, Tracer, open_sink};
 use script::{Got, Step, run};
 
-/// So long that nobody who waits would be done.
+/// So long that a merge that waits for it would not end.
 const FOR_EVER: MergeOptions =
     MergeOptions { lateness_ns: 3_600_000_000_000, offsets_ns: Vec::new(), is_one_thread: false };
 const SHORT: MergeOptions =
     MergeOptions { lateness_ns: 1_000_000, offsets_ns: Vec::new(), is_one_thread: false };
 
-/// Fails unless the packets of each port came in its order, each once. Returns how many were
-/// older than one before them.
+/// Fails unless the packets of each port came in its order, each once. Returns how many were older
+/// than one before them.
 fn check(got: &[Got], ports: usize) -> u64 {
     let mut next = vec![0; ports];
     let (mut newest_ns, mut late) = (0, 0);
@@ -60,7 +60,7 @@ fn random(packets: usize, most: u64, seed: u64) -> Vec<Step> {
     steps
 }
 
-/// Four ports, one of them slower by far, one with many equal times.
+/// Four ports, one much slower than the others, one with many equal times.
 fn orderly(packets: usize, merging: &MergeOptions) -> Report {
     let scripts = vec![
         random(packets / 3, 9, 1),
@@ -89,7 +89,7 @@ fn one_thread_merges_and_records_the_same() {
     let (stage, total) = (&report.stages[0], &report.total);
     assert_eq!((&stage.name[..], stage.packets_in), ("merge", stage.packets_out + stage.lost));
     assert_eq!((stage.packets_out, total.offered), (total.delivered, total.delivered));
-    // Its waiting for what others promise is no different.
+    // It waits for promises of other ports in the same way.
     let idle = vec![Step::Idle(Some(100)), Step::IdleUntil(900), Step::Burst(vec![1500])];
     let steady = vec![Step::Burst((0..1000).collect())];
     let merging = MergeOptions { is_one_thread: true, ..SHORT };
@@ -141,7 +141,7 @@ fn what_comes_after_a_long_silence_goes_at_once_and_is_counted() {
     let number = |packet: &&Got| packet.1 == 0;
     assert_eq!(got.iter().filter(number).count(), 4);
     let merged = report.merge.as_ref().unwrap();
-    // Of the steady port, what is older than its own 1998.
+    // Late packets of the steady port are those older than its own 1998.
     assert_eq!(merged.late, check(&got, 2));
     assert_eq!((row(&report, 0).late, row(&report, 0).late_most_ns), (1, 1499));
     assert_eq!((row(&report, 1).late, row(&report, 1).late_most_ns), (998, 998));
@@ -158,7 +158,7 @@ fn a_clock_that_is_set_back_and_a_port_out_of_order_lose_nothing() {
     let (report, got) = run(vec![stepped, unsorted, random(500, 2, 1)], &FOR_EVER, None);
     assert_eq!(got.len(), 805);
     assert_eq!(report.merge.as_ref().unwrap().late, check(&got, 3));
-    // 50 to 198: 199 is no older than what went.
+    // 50 to 198 are late; 199 is as old as the newest before.
     assert!(row(&report, 0).late >= 149, "{report:?}");
     assert_eq!((row(&report, 1).late, row(&report, 1).late_most_ns), (2, 5));
 }

@@ -1,4 +1,4 @@
-//! Ports that follow a script, and a sink that remembers.
+//! Ports that follow a script, and a sink that records packets.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
@@ -22,15 +22,15 @@ pub(crate) type Gone = Arc<AtomicU64>;
 pub(crate) enum Step {
     /// Lends packets of these times.
     Burst(Vec<u64>),
-    /// Is idle, and promises this.
+    /// Is idle, and promises this time.
     Idle(Option<u64>),
     /// Is idle and promises nothing until the sink has this many packets.
     IdleUntil(u64),
-    /// Is idle for ever.
+    /// Is idle forever.
     Silent,
 }
 
-/// A port with a script; it has ended when that has.
+/// A port with a script; it ends when the script does.
 pub(crate) struct Scripted {
     info: PortInfo,
     steps: VecDeque<Step>,
@@ -98,7 +98,7 @@ impl Source for Scripted {
     }
 }
 
-/// One packet that came out: its time, its port, and its number there.
+/// One packet of the output: its time, its port, and its number there.
 pub(crate) type Got = (u64, u8, u64);
 
 struct Memory {
@@ -138,7 +138,7 @@ fn info(name: &str) -> PortInfo {
     PortInfo { name: name.to_owned(), capabilities, timestamps: TimestampSource::Synthetic }
 }
 
-/// Merges ports with these scripts, and returns what came out.
+/// Merges ports with these scripts, and returns the output.
 pub(crate) fn run(
     scripts: Vec<Vec<Step>>,
     merging: &MergeOptions,
@@ -158,7 +158,7 @@ pub(crate) fn run(
                 promise_ns: None,
                 lent: 0,
             };
-            // For an interface of its own.
+            // Opened to get an interface for each port.
             let source = Inlet::open(&"gen:?packets=1".parse().unwrap(), &ports).unwrap();
             source.wrap(|_| Box::new(port))
         })
@@ -182,7 +182,7 @@ pub(crate) fn run(
         let sum = row.delivered + row.lost.total() + row.in_flight;
         assert_eq!((row.offered, row.lost.total()), (sum, 0), "{row:?}");
     }
-    // What is shown while it runs has come to the same, source by source.
+    // The progress that was shown is the same, source by source.
     let places = progress.places();
     for (row, place) in report.ports.iter().zip(places.iter().filter(|place| place.is_source)) {
         let shown = (place.counts.packets, place.counts.bytes);
