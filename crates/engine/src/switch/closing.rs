@@ -5,16 +5,19 @@
 //!  Fabric::take_out ── Leaving ──────────────────►  finish sources and sink: may take a second
 //!        │                                               │ close them: their names are free
 //!        └─ its rows so far: losses, totals              │
-//!  Fabric::begin ◄──────────── number, final rows ───────┘
+//!  Fabric::begin ◄──────────────── final rows ───────────┘
 //!  Fabric::when_closed ─ a question ─────────────►  answered once all before it are closed
 //! ```
 //!
 //! A sink's `finish` may flush a disk, wait for a slow reader, or join a thread. Before the switch
 //! runs and after it has ended, no packets can be delayed, so ends are closed synchronously.
 //!
-//! Invariant C1: a removed end is in the ledger exactly once: with the rows it had at its removal,
-//! until its final rows replace them.
+//! Invariants:
+//! - C1: a removed end is in the ledger exactly once: with the rows it had at its removal, until its
+//!   final rows replace them.
+//! - C2: ends are closed in the order of their removal. So final rows belong to the oldest rows.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use burstline_switch::Counters;
@@ -37,7 +40,7 @@ pub(super) struct Leaving {
 
 /// A request to the closing thread. Requests are handled in order.
 enum Errand {
-    Close { number: usize, end: Box<Leaving> },
+    Close(Box<Leaving>),
     Answer(Sender<()>),
 }
 
@@ -45,28 +48,25 @@ enum Errand {
 #[derive(Default)]
 pub(super) struct Closing {
     errands: Option<Sender<Errand>>,
-    closed: Option<Receiver<(usize, Rows)>>,
-    /// The rows of each so far, by number.
-    so_far: Vec<(usize, Rows)>,
-    number: usize,
+    closed: Option<Receiver<Rows>>,
+    /// The rows of each so far, the oldest first (C2).
+    so_far: VecDeque<Rows>,
 }
 
 /// The closing thread's side of the channels.
 pub(super) struct Closer {
     errands: Receiver<Errand>,
-    closed: Sender<(usize, Rows)>,
+    closed: Sender<Rows>,
 }
 
 /// Waits until all ends removed so far are closed.
-pub(super) struct WhenClosed(Option<Receiver<()>>);
+pub(super) struct WhenClosed(Receiver<()>);
 
 impl WhenClosed {
     /// Waits until their names and devices can be used again.
     pub(super) fn wait(self) {
-        if let Some(answer) = self.0 {
-            // If the closing thread has ended, it has closed everything.
-            let _ = answer.recv();
-        }
+        // An error if nobody is to answer: then everything is closed.
+        let _ = self.0.recv();
     }
 }
 
@@ -105,29 +105,23 @@ impl Closing {
     /// Closes an end, or passes it to the closing thread. Returns its rows if it is already closed.
     pub(super) fn close(&mut self, end: Leaving) -> Option<Rows> {
         let Some(errands) = &self.errands else { return Some(end.close()) };
-        self.number += 1;
-        self.so_far.push((self.number, end.rows()));
-        let errand = Errand::Close { number: self.number, end: Box::new(end) };
-        match errands.send(errand) {
-            Ok(()) => None,
-            // The closing thread could not start.
-            Err(mpsc::SendError(Errand::Close { end, .. })) => {
-                self.so_far.pop();
-                Some(end.close())
-            }
+        let so_far = end.rows();
+        match errands.send(Errand::Close(Box::new(end))) {
+            Ok(()) => self.so_far.push_back(so_far),
+            Err(mpsc::SendError(Errand::Close(end))) => return Some(end.close()),
             Err(_) => unreachable!("it was an end"),
         }
+        None
     }
 
     /// Returns a handle to wait until all ends removed so far are closed.
     pub(super) fn when_closed(&self) -> WhenClosed {
-        let Some(errands) = self.errands.as_ref().filter(|_| !self.so_far.is_empty()) else {
-            return WhenClosed(None);
-        };
         let (sender, answer) = mpsc::channel();
-        // If the send fails, the sender is dropped, which ends the wait as well.
-        let _ = errands.send(Errand::Answer(sender));
-        WhenClosed(Some(answer))
+        if let Some(errands) = self.errands.as_ref().filter(|_| !self.so_far.is_empty()) {
+            // If the send fails, the sender is dropped, which ends the wait as well.
+            let _ = errands.send(Errand::Answer(sender));
+        }
+        WhenClosed(answer)
     }
 
     /// Returns the final rows of an end that was closed in the meantime.
@@ -136,22 +130,23 @@ impl Closing {
         if self.so_far.is_empty() {
             return None;
         }
-        let (number, rows) = self.closed.as_ref()?.try_recv().ok()?;
-        self.so_far.retain(|(known, _)| *known != number);
+        let rows = self.closed.as_ref()?.try_recv().ok()?;
+        self.so_far.pop_front();
         Some(rows)
     }
 
-    /// Waits until all ends are closed, and stops using the thread. Returns their final rows.
+    /// Waits until all ends are closed, and stops using the thread. Returns their final rows; the
+    /// rows so far of an end that the thread did not come to.
     pub(super) fn end(&mut self) -> Vec<Rows> {
         self.errands = None;
-        let closed = self.closed.take().into_iter().flatten().map(|(_, rows)| rows).collect();
-        self.so_far.clear();
+        let mut closed: Vec<Rows> = self.closed.take().into_iter().flatten().collect();
+        closed.extend(self.so_far.drain(..).skip(closed.len()));
         closed
     }
 
     /// Returns the rows so far of the ends that are being closed.
     pub(super) fn so_far(&self) -> impl Iterator<Item = &Rows> {
-        self.so_far.iter().map(|(_, rows)| rows)
+        self.so_far.iter()
     }
 }
 
@@ -160,10 +155,9 @@ impl Closer {
     pub(super) fn run(self) {
         for errand in self.errands {
             match errand {
-                Errand::Close { number, end } => {
-                    let rows = end.close();
+                Errand::Close(end) => {
                     // The switch may have failed in the meantime.
-                    let _ = self.closed.send((number, rows));
+                    let _ = self.closed.send(end.close());
                 }
                 Errand::Answer(whom) => {
                     let _ = whom.send(());

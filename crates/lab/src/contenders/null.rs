@@ -94,7 +94,8 @@ impl Adapter for Testpmd {
     }
 
     fn command(&self, job: &Job<'_>) -> String {
-        programs::Launch::command(&testpmd(job, ""), memory(job))
+        let memory = if job.work == Work::Make { Memory::of_a_start() } else { Memory::Small };
+        programs::Launch::command(&testpmd(job, ""), memory)
     }
 
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
@@ -102,8 +103,10 @@ impl Adapter for Testpmd {
         let (mode, settings) =
             if is_making { ("Tx-pps:", &SETTINGS[..]) } else { ("Rx-pps:", &SETTINGS[1..]) };
         let rate = |setting| {
+            // Over net_null both run without huge pages.
             let _pages = is_making.then(|| Reservation::take(PAGES_OF_A_START));
-            testpmd(job, setting).rate_after(seconds(job), memory(job), mode)
+            let memory = if is_making { Memory::now() } else { Memory::Small };
+            testpmd(job, setting).rate_after(seconds(job), memory, mode)
         };
         // A turn with a fixed number of packets measures nothing, so one setting is enough.
         let settings = if job.packets.is_some() { &settings[..1] } else { settings };
@@ -114,15 +117,7 @@ impl Adapter for Testpmd {
     }
 }
 
-/// The pages of the rival. Where ours counts or bounces over net_null, both have no huge pages.
-fn memory(job: &Job<'_>) -> Memory {
-    match job.work {
-        Work::Make => Memory::now(),
-        _ => Memory::Small,
-    }
-}
-
-/// Of one core, which is busy all the time.
+/// Returns the metrics of one core that is always busy.
 fn rates(job: &Job<'_>, mpps: f64) -> Sample {
     timed::spinning(mpps, 1.0, job.size_bytes)
 }

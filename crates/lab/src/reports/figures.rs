@@ -77,6 +77,17 @@ struct One<'a> {
 }
 
 impl<'a> Measured<'a> {
+    /// Finds the records of a figure on a machine.
+    fn find(
+        records: &'a [Record],
+        name: &str,
+        cpu: &str,
+        root: &Path,
+    ) -> Result<Option<Self>, String> {
+        let is_it = |record: &&Record| record.scenario == name && record.machine.cpu == cpu;
+        Self::of(&records.iter().filter(is_it).collect::<Vec<_>>(), root)
+    }
+
     /// Selects from all records of a figure on a machine; `None` if there are none.
     fn of(all: &[&'a Record], root: &Path) -> Result<Option<Self>, String> {
         let newest = |is_far: bool| {
@@ -119,10 +130,7 @@ pub fn table(records: &[Record], root: &Path) -> Result<String, String> {
     let mut text = head(&cpus);
     let mut origins = Origins::default();
     for name in all().iter().map(|entry| &entry.name[..]) {
-        let on = |cpu: &&str| -> Result<Option<Measured<'_>>, String> {
-            let is_it = |record: &&Record| record.scenario == name && record.machine.cpu == *cpu;
-            Measured::of(&records.iter().filter(is_it).collect::<Vec<_>>(), root)
-        };
+        let on = |cpu: &&str| Measured::find(records, name, cpu, root);
         let all: Vec<Option<Measured<'_>>> = cpus.iter().map(on).collect::<Result<_, _>>()?;
         let Some(first) = all.iter().flatten().next() else { continue };
         let cells = all.iter().map(|measured| measured.as_ref().map_or(Ok(NONE.into()), cells));
@@ -139,7 +147,7 @@ pub fn table(records: &[Record], root: &Path) -> Result<String, String> {
 /// # Errors
 /// As for [`table`], and if one of them has no record.
 fn short_table(records: &[Record], root: &Path) -> Result<String, String> {
-    let cpu = records.first().map(|record| &record.machine.cpu);
+    let cpu = records.first().map_or("", |record| &record.machine.cpu);
     let mut text =
         "| `make bench FIGURE=` | ours | the other side | ratio | ratio, cores far apart \
                     | the other side is |\n|---|---|---|---|---|---|\n"
@@ -147,8 +155,7 @@ fn short_table(records: &[Record], root: &Path) -> Result<String, String> {
     let mut origins = Origins::default();
     for entry in SHORT.iter().filter_map(|name| all().iter().find(|entry| entry.name == *name)) {
         let name = &entry.name;
-        let is_it = |record: &&Record| record.scenario == *name && Some(&record.machine.cpu) == cpu;
-        let measured = Measured::of(&records.iter().filter(is_it).collect::<Vec<_>>(), root)?;
+        let measured = Measured::find(records, name, cpu, root)?;
         let measured = measured.ok_or_else(|| format!("{name} has no record"))?;
         let Cells { ours, rival, ratio, far, .. } = Cells::of(&measured)?;
         let about = &entry.about;
@@ -197,11 +204,8 @@ const NONE: &str = " | | | | |";
 
 /// Returns a figure's cells for one machine.
 fn cells(measured: &Measured<'_>) -> Result<String, String> {
-    let Cells { ours, rival, ratio, apart, far } = Cells::of(measured)?;
-    let far = match measured.far.as_ref().and_then(One::ratio) {
-        Some((_, apart)) => format!("{far} at {}", in_words(apart)),
-        None => far,
-    };
+    let Cells { ours, rival, ratio, apart, far, far_apart } = Cells::of(measured)?;
+    let far = if far.is_empty() { far } else { format!("{far} at {far_apart}") };
     Ok(format!(" {ours} | {rival} | {ratio} | {apart} | {far} |"))
 }
 
@@ -212,8 +216,9 @@ struct Cells {
     ratio: String,
     /// How far the cores were apart.
     apart: String,
-    /// The ratio with cores far apart; empty if it was not measured.
+    /// The same with cores far apart; empty if it was not measured.
     far: String,
+    far_apart: String,
 }
 
 impl Cells {
@@ -221,20 +226,21 @@ impl Cells {
         let record = measured.near.record;
         let Sides { comparison, ours, rival } =
             record.compared().ok_or_else(|| format!("{} compares nothing", record.scenario))?;
-        let (ratio, apart) = measured.near.ratio().unwrap_or_default();
-        let far = measured.far.as_ref().and_then(One::ratio);
+        let cells = |one: &One<'_>| {
+            let (ratio, apart) = one.ratio()?;
+            Some((ratio, apart.map_or(String::new(), |distance| distance.to_string())))
+        };
+        let (ratio, apart) = cells(&measured.near).unwrap_or_default();
+        let (far, far_apart) = measured.far.as_ref().and_then(cells).unwrap_or_default();
         Ok(Self {
             ours: value(record, &comparison.ours, ours),
             rival: value(record, &comparison.rival, rival),
             ratio,
-            apart: in_words(apart),
-            far: far.map_or(String::new(), |(ratio, _)| ratio),
+            apart,
+            far,
+            far_apart,
         })
     }
-}
-
-fn in_words(apart: Option<Distance>) -> String {
-    apart.map_or(String::new(), |distance| distance.to_string())
 }
 
 impl One<'_> {
