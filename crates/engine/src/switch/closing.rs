@@ -13,8 +13,8 @@
 //! runs and after it has ended, no packets can be delayed, so ends are closed synchronously.
 //!
 //! Invariants:
-//! - C1: a removed end is in the ledger exactly once: with the rows it had at its removal, until its
-//!   final rows replace them.
+//! - C1: a removed end is in the ledger exactly once: with the rows it had at its removal, until
+//!   its final rows replace them.
 //! - C2: ends are closed in the order of their removal. So final rows belong to the oldest rows.
 
 use std::collections::VecDeque;
