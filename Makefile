@@ -45,7 +45,7 @@ test: ## All tests; other programs' tools judge our files in some of them: make 
 	@scripts/setup rust test
 	@scripts/test $(DPDK) $(FLAGS)
 
-ten: ## All tests ten times in a row, the second half beside two busy loops: make ten [TIMES=10]
+ten: ## All tests ten times in a row, the first half beside two busy loops: make ten [TIMES=10]
 	@scripts/setup rust test
 	@scripts/ten $(TIMES) $(DPDK)
 
