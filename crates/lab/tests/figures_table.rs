@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use burstline_lab::record::ContenderInfo;
 use burstline_lab::reports::figures::{MARKS, SHORT_MARKS, records, renewed};
 
 /// The pages of a folder that have the marks of a table.
@@ -45,4 +46,25 @@ fn readme_has_six_figures_and_one_is_lost() {
     let ratios: Vec<f64> = rows.filter_map(ratio).collect();
     assert_eq!(ratios.len(), 6, "{ratios:?}");
     assert!(ratios.iter().any(|ratio| *ratio < 0.9), "one is lost: {ratios:?}");
+}
+
+/// A rival on DPDK chooses its pages itself. So a record has to show that ours had no better ones.
+#[test]
+fn records_beside_dpdk_say_which_pages_both_sides_had() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut unknown = Vec::new();
+    for record in records(&root.join("runs/figures")).unwrap() {
+        let comparison = record.compared().expect("a figure compares").comparison;
+        if !["dpdk-", "ovs-dpdk", "testpmd"].iter().any(|own| comparison.rival.starts_with(own)) {
+            continue;
+        }
+        for side in [&comparison.ours, &comparison.rival] {
+            let is_it = |info: &&ContenderInfo| info.name == *side;
+            let info = record.contenders.iter().find(is_it).expect("each side is described");
+            if info.pages.is_none() && !comparison.pages.contains_key(side) {
+                unknown.push(format!("{}: {side}", record.scenario));
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "make bench: no pages: {}", unknown.join(", "));
 }

@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use crate::support::live::{Live, send_frames, wait_until};
+use crate::support::live::{Live, send_frames, send_frames_from, wait_until};
 use crate::support::{Directory, is_root, judged_packets, last_object, other, run};
 use burstline_skip::{skip, test_name};
 use burstline_testbed::{Bed, FAR, signal};
@@ -18,8 +18,8 @@ const FRAMES: u64 = 100_000;
 /// Causes of loss on an interface or at its ring, as listed in `crates/port/src/account.rs`.
 const AT_INTERFACE: [&str; 3] = ["rx_ring_full", "fill_ring_empty", "frame_too_small"];
 
-/// The losses that a file states for its only interface.
-#[derive(Debug)]
+/// The losses that a file states for one of its interfaces.
+#[derive(Debug, Default, Clone)]
 struct Said {
     counters: Counters,
     /// The sum of all `epb_dropcount`.
@@ -28,31 +28,38 @@ struct Said {
 }
 
 impl Said {
+    /// By a whole file of one interface.
     fn by(path: &str) -> Self {
-        Self::so_far(path).unwrap_or_else(|| panic!("{path} is empty"))
+        let [said] = &Self::so_far(path)[..] else { panic!("{path}: one interface") };
+        said.clone()
     }
 
-    /// `None` while nothing has been written.
-    fn so_far(path: &str) -> Option<Self> {
+    /// By each interface of a file that may be growing, in the file's order.
+    fn so_far(path: &str) -> Vec<Self> {
         // A pending trigger has created no file yet.
-        let (Ok(bytes), mut position) = (fs::read(path), 0) else { return None };
-        let (mut decoder, mut told, mut packets) = (Decoder::new(), 0, 0);
+        let (Ok(bytes), mut position) = (fs::read(path), 0) else { return Vec::new() };
+        let (mut decoder, mut said) = (Decoder::new(), Vec::<Self>::new());
         loop {
-            match decoder.next(&bytes, &mut position, true) {
+            let step = decoder.next(&bytes, &mut position, true);
+            said.resize_with(decoder.interfaces().len(), Self::default);
+            match step {
                 Step::Packet(record) => {
-                    packets += 1;
+                    let of = &mut said[record.interface as usize];
+                    of.packets += 1;
                     if record.has_options {
-                        told += decoder.options().drops_before.unwrap_or(0);
+                        of.told += decoder.options().drops_before.unwrap_or(0);
                     }
                 }
                 // The last block of a growing file may be incomplete.
                 Step::End | Step::Damage(_) => break,
-                Step::Refused(FormatError::Empty) => return None,
+                Step::Refused(FormatError::Empty) => return Vec::new(),
                 step => panic!("{path}: {step:?}"),
             }
         }
-        let [interface] = decoder.interfaces() else { panic!("{path}: one interface") };
-        Some(Self { counters: interface.counters, told, packets })
+        for (said, interface) in said.iter_mut().zip(decoder.interfaces()) {
+            said.counters = interface.counters;
+        }
+        said
     }
 }
 
@@ -84,6 +91,11 @@ fn seen_by_tshark(path: &str) -> Option<[u64; 3]> {
     Some(sums)
 }
 
+/// A packet socket for what comes in at an interface of the far host.
+fn source_in(interface: &str) -> String {
+    format!("afpacket:{interface}?direction=in")
+}
+
 /// Stops a capture, sends more than its ring can hold, and resumes it.
 fn record_with_a_gap(bed: &Bed, source: &str, flags: &str) {
     let directory = Directory::new(&format!("recorded-{}", &source[..3]));
@@ -101,7 +113,7 @@ fn record_with_a_gap(bed: &Bed, source: &str, flags: &str) {
     // The recorder learns of it a few times per second, and marks the packets that follow.
     wait_until("a packet tells of it", || {
         send_frames(bed, 10);
-        Said::so_far(&file).is_some_and(|said| said.told > 0)
+        Said::so_far(&file).iter().any(|said| said.told > 0)
     });
     live.interrupt();
     let (_, report) = live.end();
@@ -133,8 +145,7 @@ fn record_with_a_gap(bed: &Bed, source: &str, flags: &str) {
 fn a_packet_sockets_recording_says_what_the_ring_had_no_room_for() {
     let Some(bed) = Bed::or_skip() else { return };
     for format in ["segmented", "pcapng"] {
-        let source = format!("afpacket:{FAR}?direction=in");
-        record_with_a_gap(&bed, &source, &format!("--format {format}"));
+        record_with_a_gap(&bed, &source_in(FAR), &format!("--format {format}"));
     }
 }
 
@@ -147,6 +158,45 @@ fn an_xdp_sockets_recording_says_what_its_rings_had_no_room_for() {
     let Some(bed) = Bed::or_skip() else { return };
     for flags in ["--format segmented", "--format pcapng", "--keep 1h --trigger drop --after 1h"] {
         record_with_a_gap(&bed, &format!("xdp:{FAR}"), flags);
+    }
+}
+
+/// Two interfaces in one file: only one of them loses packets.
+#[test]
+fn a_recording_states_each_interfaces_own_losses() {
+    let Some(bed) = Bed::or_skip() else { return };
+    let quiet = "w1";
+    bed.connect("w0", quiet, 1500).unwrap();
+    let directory = Directory::new("recorded-two");
+    for format in ["segmented", "pcapng"] {
+        let file = directory.file(&format!("{format}.pcapng"));
+        let (in_a, in_b) = (source_in(quiet), source_in(FAR));
+        let job = format!("capture '{in_a}' '{in_b}' --buffer 4m --format {format} -w {file}");
+        let live = Live::start(&bed, &directory, &job);
+        let send_to_both = || {
+            send_frames_from(&bed, "w0", 10);
+            send_frames(&bed, 10);
+        };
+        send_to_both();
+        wait_until("they came", || live.text().contains("\"delivered\":20"));
+        signal(live.program.process_id(), "-STOP").unwrap();
+        send_frames(&bed, FRAMES);
+        signal(live.program.process_id(), "-CONT").unwrap();
+        wait_until("the loss is known", || lost_so_far(&live) > 0);
+        wait_until("a packet tells of it", || {
+            send_to_both();
+            Said::so_far(&file).iter().any(|said| said.told > 0)
+        });
+        live.interrupt();
+        let (_, report) = live.end();
+        let lost = report["total"]["lost_total"].as_u64();
+        let [a, b] = &Said::so_far(&file)[..] else { panic!("{file}: two interfaces") };
+        let what = format!("{format}: {a:?}, {b:?}: {report}");
+        assert_eq!((a.counters.missed, a.counters.lost, a.told), (Some(0), Some(0), 0), "{what}");
+        assert_eq!((a.counters.received, a.counters.delivered), (Some(a.packets), Some(a.packets)));
+        assert_eq!((b.counters.missed, Some(b.told)), (lost, lost), "{what}");
+        assert_eq!((b.counters.lost, b.counters.delivered), (Some(0), Some(b.packets)), "{what}");
+        assert_eq!(b.counters.received, Some(b.packets + b.told), "{what}");
     }
 }
 
@@ -182,7 +232,7 @@ fn record_a_log_with_a_gap(is_publishers: bool) {
         send_frames(&bed, 10);
         let lost = losses_so_far(stopped)[cause].as_u64().unwrap_or(0);
         let said = Said::so_far(&file);
-        lost > 0 && said.is_some_and(|said| said.told >= lost)
+        lost > 0 && said.iter().any(|said| said.told >= lost)
     });
     recorder.interrupt();
     let (_, recorded) = recorder.end();

@@ -75,8 +75,14 @@ impl Live {
 
 /// Sends numbered frames of 100 bytes from the near host, and returns how many its device accepted.
 pub(crate) fn send_frames(bed: &Bed, count: u64) -> u64 {
+    send_frames_from(bed, NEAR, count)
+}
+
+/// Like [`send_frames`], from another interface of the near host.
+pub(crate) fn send_frames_from(bed: &Bed, interface: &str, count: u64) -> u64 {
+    let interface = interface.to_owned();
     bed.near.run(move || {
-        let mut sender = Sender::open(NEAR, true).unwrap();
+        let mut sender = Sender::open(&interface, true).unwrap();
         Frames::new(count, 100).send(&mut sender).unwrap()
     })
 }
