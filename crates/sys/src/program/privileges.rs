@@ -123,11 +123,11 @@ fn empty_bounding_set() {
 
 /// Gives the calling thread the ids of this account, unless it has them.
 fn become_user(account: &Account) -> io::Result<()> {
-    let user = Uid::from_raw(account.user);
-    if rustix::process::getuid() == user && rustix::process::geteuid() == user {
+    use rustix::process::{getegid, geteuid, getgid, getuid};
+    let (user, group) = (Uid::from_raw(account.user), Gid::from_raw(account.group));
+    if [getuid(), geteuid()] == [user; 2] && [getgid(), getegid()] == [group; 2] {
         return Ok(());
     }
-    let group = Gid::from_raw(account.group);
     let groups: Vec<_> = account.groups.iter().map(|&group| Gid::from_raw(group)).collect();
     set_thread_groups(&groups)?;
     set_thread_res_gid(group, group, group)?;
@@ -224,5 +224,23 @@ mod tests {
         let before = effective().unwrap();
         assert_eq!(without_rights(|| effective().unwrap()).unwrap(), 0);
         assert_eq!(effective().unwrap(), before);
+    }
+
+    #[test]
+    fn who_has_the_uid_and_another_gid_gets_the_accounts_gid() {
+        let root = crate::users::account("root").unwrap();
+        let other = Gid::from_raw(1);
+        let outcome = aside(|| -> io::Result<String> {
+            set_thread_res_gid(other, other, other)?;
+            become_user(&root)?;
+            Ok(status("Gid"))
+        });
+        match outcome.unwrap() {
+            Ok(gids) => assert_eq!(gids, "0\t0\t0\t0"),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                burstline_skip::skip(burstline_skip::test_name(), "needs root");
+            }
+            Err(error) => panic!("{error}"),
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Source: credentials(7), getpwnam_r(3), getgrnam_r(3), getgrouplist(3).
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString, c_int};
 use std::mem::MaybeUninit;
 use std::ptr;
 
@@ -37,12 +37,9 @@ pub struct Account {
     pub user: u32,
     /// The primary group.
     pub group: u32,
-    /// All groups, at most [`GROUPS_MAX`].
+    /// All groups.
     pub groups: Vec<u32>,
 }
-
-/// The maximum number of groups of an account; an account with more gets none.
-pub const GROUPS_MAX: usize = 1 << 10;
 
 /// Returns the account of this name.
 pub fn account(name: &str) -> Option<Account> {
@@ -55,13 +52,29 @@ pub fn account(name: &str) -> Option<Account> {
     unsafe { libc::getpwnam_r(c_name.as_ptr(), entry.as_mut_ptr(), at, bytes, &mut found) };
     // SAFETY: if the user was found, the call filled `entry` and made `found` point there.
     let (user, group) = unsafe { found.as_ref() }.map(|entry| (entry.pw_uid, entry.pw_gid))?;
-    let mut groups = vec![0; GROUPS_MAX];
-    let mut count = GROUPS_MAX as libc::c_int;
-    let at = groups.as_mut_ptr();
-    // SAFETY: the name ends with a 0, and there is room for `count` numbers.
-    let outcome = unsafe { libc::getgrouplist(c_name.as_ptr(), group, at, &raw mut count) };
-    groups.truncate(if outcome < 0 { 0 } else { count as usize });
+    let groups = groups_of(&c_name, group)?;
     Some(Account { name: name.to_owned(), user, group, groups })
+}
+
+/// Returns all groups of a user, and `None` if they cannot be read.
+fn groups_of(name: &CStr, primary: u32) -> Option<Vec<u32>> {
+    let mut groups = Vec::new();
+    loop {
+        let mut count = c_int::try_from(groups.len()).ok()?;
+        let at = groups.as_mut_ptr();
+        // SAFETY: the name ends with a 0, and there is room for `count` numbers.
+        let outcome = unsafe { libc::getgrouplist(name.as_ptr(), primary, at, &raw mut count) };
+        let found = usize::try_from(count).ok()?;
+        // If there was too little room, the call says how much it needs.
+        match outcome {
+            0.. => {
+                groups.truncate(found);
+                return Some(groups);
+            }
+            _ if found > groups.len() => groups.resize(found, 0),
+            _ => return None,
+        }
+    }
 }
 
 /// Returns the gid of a group, given by name or by number.

@@ -5,7 +5,8 @@
 //! descriptors are not affected. TCP is refused, except for connections to listed ports.
 //!
 //! Invariants:
-//! - L1: a ruleset handles each right that this kernel knows, so anything without a rule is denied.
+//! - L1: a ruleset handles each right of versions 1 to 5 that this kernel knows, so what they cover
+//!   is denied without a rule. Signals and abstract sockets (version 6) are not covered.
 //! - L2: a missing path gets no rule; if it is created later, it stays closed.
 //!
 //! Source: Documentation/userspace-api/landlock.rst and include/uapi/linux/landlock.h, Linux 6.18.
