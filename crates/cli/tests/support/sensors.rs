@@ -127,8 +127,10 @@ pub(crate) fn ask_for_names(bed: &Bed) -> UdpSocket {
     let server = bed.far.run(|| UdpSocket::bind((FAR_ADDRESS, 53)).unwrap());
     bed.near.run(|| {
         let question = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03com\0\0\x01\0\x01";
-        for _ in 0..QUESTIONS[0] {
-            let client = UdpSocket::bind("0.0.0.0:0").unwrap();
+        // All are bound before one is closed, so no port is used twice.
+        let clients: Vec<_> =
+            (0..QUESTIONS[0]).map(|_| UdpSocket::bind("0.0.0.0:0").unwrap()).collect();
+        for client in &clients {
             for _ in 0..QUESTIONS[1] {
                 client.send_to(question, (FAR_ADDRESS, 53)).unwrap();
             }
