@@ -79,7 +79,7 @@ pub(crate) struct SwitchArgs {
     #[arg(long = "inline-port", value_name = "PORT", requires = "inline")]
     pub(crate) inline_ports: Vec<String>,
 
-    /// xdp: takes only packets that match EXPR and leaves the host the others, counted as
+    /// xdp: takes only packets that match EXPR and leaves the others to the host, counted as
     /// `passed`. Forms as for count --filter
     #[arg(long, value_name = "EXPR", value_parser = values::filter)]
     pub(crate) only: Option<Filter>,

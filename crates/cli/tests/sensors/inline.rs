@@ -301,7 +301,7 @@ fn absurd_values_have_one_clear_line() {
         ("ips?workers=1000000", "1-32"),
         ("ips?deadline=0s", "deadline=0s"),
         ("ips?deadline=1h", "deadline=1h"),
-        ("ips?open&closed", "say one of them"),
+        ("ips?open&closed", "give one of them"),
         ("ips?fail=open", "unknown key 'fail'"),
     ] {
         let run = run(&["bounce", "gen:?packets=1", "null:", "--inline", inline]);
