@@ -96,7 +96,7 @@ pub(crate) struct DoctorPlanArgs {
     #[command(flatten)]
     pub(crate) forced: PlacementArgs,
 
-    /// Whose a log is: each worker's own, or all workers'
+    /// Who reads a log: one worker, or all of them
     #[arg(long, value_enum, default_value_t = Mode::Copy)]
     pub(crate) mode: Mode,
 
