@@ -87,7 +87,7 @@ pub(crate) struct CaptureArgs {
     /// Keep the last TIME of packets in memory and write nothing until a trigger. Then FILE gets
     /// the kept packets and those that follow; later triggers write FILE-2 and so on (before the
     /// extension). No file is overwritten, no packet written twice. Packets outside every
-    /// trigger's window are counted as `expired`. The report says how much past the memory held:
+    /// trigger's window are counted as `expired`. The report says how long a past the memory held:
     /// see --buffer
     #[arg(long, value_name = "TIME", value_parser = values::span_ns)]
     #[arg(conflicts_with_all = ["rotate", "file_bytes", "file_ns"])]

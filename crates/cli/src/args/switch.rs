@@ -56,7 +56,7 @@ pub(crate) struct SwitchArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// The name by which the other commands find it: a socket where --publish has its own, for this
+    /// The name by which the other commands find it: a socket beside those of --publish, for this
     /// user and root
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,

@@ -51,7 +51,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, conflicts_with = "json")]
     pub(crate) fix_commands: bool,
 
-    /// Look at another machine: a file made by doctor snapshot, or a folder in the place of /
+    /// Look at another machine: a file made by doctor snapshot, or a folder to use as /
     #[arg(long, value_name = "PATH")]
     pub(crate) machine: Option<PathBuf>,
 }
@@ -117,7 +117,7 @@ pub(crate) struct DoctorPlanArgs {
     #[arg(long, conflicts_with = "machine")]
     pub(crate) r#try: bool,
 
-    /// Plan for another machine: a file made by doctor snapshot, or a folder in the place of /
+    /// Plan for another machine: a file made by doctor snapshot, or a folder to use as /
     #[arg(long, value_name = "PATH")]
     pub(crate) machine: Option<PathBuf>,
 
