@@ -59,7 +59,7 @@ pub(crate) struct GeneratorArgs {
     #[arg(long, value_name = "PORT", value_parser = values::sink)]
     pub(crate) port: Address,
 
-    /// Where to receive what comes out again
+    /// Where to receive the packets that come back
     #[arg(long, value_name = "PORT", value_parser = values::source)]
     pub(crate) back: Option<Address>,
 

@@ -48,7 +48,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) charts: Option<PathBuf>,
 
-    /// Write every figure with its samples as CSV, a line each
+    /// Write every figure with its samples as CSV, one per line
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
 }

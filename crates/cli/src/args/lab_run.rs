@@ -110,7 +110,7 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) simulate: bool,
 
-    /// Print each record as JSON, one a line, instead of a table
+    /// Print each record as JSON, one per line, instead of a table
     #[arg(long)]
     pub(crate) json: bool,
 

@@ -43,7 +43,7 @@ Keys of a job are the flags of its verb (burstline help capture), without the da
 ///
 /// The whole file is checked before anything starts. Each job is a process with its own rights and
 /// its own ledger; what it prints is logged under its name. SIGHUP reads the file again: jobs that
-/// did not change go on undisturbed. SIGUSR1 logs which jobs run. SIGTERM and SIGINT end all jobs
+/// did not change keep running. SIGUSR1 logs which jobs run. SIGTERM and SIGINT end all jobs
 /// with their ledgers. If the service dies, its jobs end. The exit code is 0 if no job has failed
 /// for good.
 #[derive(Debug, Args)]

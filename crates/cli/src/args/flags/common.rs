@@ -25,7 +25,7 @@ pub(crate) const SUPERVISED: &str = "supervised";
 /// Limits, threads, output: of every job.
 #[derive(Debug, Args)]
 pub(crate) struct JobArgs {
-    /// Print one JSON object at the end instead of text, and with --stats one a line before it
+    /// Print one JSON object at the end instead of text; with --stats also one line per interval
     #[arg(long)]
     pub(crate) json: bool,
 

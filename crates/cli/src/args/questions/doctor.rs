@@ -47,7 +47,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print only the commands that fix the defects, one a line
+    /// Print only the commands that fix the defects, one per line
     #[arg(long, conflicts_with = "json")]
     pub(crate) fix_commands: bool,
 

@@ -9,7 +9,7 @@ Examples:
   burstline explain 'huge pages'        a finding of burstline doctor
   burstline explain '12 packets are GSO/GRO aggregates'
                                         a note, copied from a report
-  burstline explain                     all of them, a line each";
+  burstline explain                     all of them, one per line";
 
 /// Say what a loss, a note, a finding, a fault or a doubt means, and what to do
 ///
@@ -19,7 +19,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ExplainArgs {
-    /// A name of one of these, or the text of a note [default: all, a line each]
+    /// A name of one of these, or the text of a note [default: all, one per line]
     pub(crate) code: Option<String>,
 
     /// Print JSON: an object, or an array of all

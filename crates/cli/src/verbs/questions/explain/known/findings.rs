@@ -66,7 +66,7 @@ pub(super) const FINDINGS: &[Known] = &[
     ),
     finding(
         "card's node",
-        "The card's node is unknown, or this process may use none of its cores",
+        "The card's node is unknown, or this process may not use any of its cores",
         "cat /sys/class/net/IFACE/device/numa_node",
         "--node N, or cores of that node",
     ),

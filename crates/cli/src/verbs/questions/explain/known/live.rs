@@ -188,7 +188,7 @@ pub(super) const LIVE: &[Known] = &[
         &["its writer, process {pid}, epoch"],
         "The program that published the log ended without closing it",
         "burstline doctor logs; journalctl of the publisher",
-        "find why the publisher ended; the reader goes on with the next",
+        "find why the publisher ended; the reader continues with the next",
     ),
     note(
         "writer-back",
