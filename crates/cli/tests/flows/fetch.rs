@@ -174,7 +174,7 @@ fn a_hostile_file_of_sensors_runs_nothing() {
         assert!(!fs::exists(&proof).unwrap() && !fs::exists(&to).unwrap(), "{host}");
     }
     for (flags, wanted) in [
-        (&["--from", "+5s"][..], "another one on each sensor"),
+        (&["--from", "+5s"][..], "differs from sensor to sensor"),
         (&["--from", "5", "--to", "5"], "--from must be before --to"),
         (&["--flow", "x"], "expected two ends"),
         (&[], "required"),
