@@ -75,7 +75,7 @@ is one of this name, else a file; a word with a slash is a file:
   set:/var/rec, 'set:rec/*.pcapng'          files as one source, in order of time
   'gen:?packets=1000000&size=imix'          generated traffic, at full speed
   'gen:?size=64&rate=100000'                without end, 100,000 packets a second
-  eth0, 'afpacket:eth0?direction=in'        a live interface, which the host goes on using
+  eth0, 'afpacket:eth0?direction=in'        a live interface, which the host keeps using
   xdp:eth1, 'xdp:eth1@0?mode=generic'       taken from the host: all receive queues, or one
   'nicsim:a?mode=inline&rate=10Gbit'        a simulated card and its driver, bus bytes counted
   log:tap, 'log:tap?lossless&from=oldest'   packets that another program publishes as tap
@@ -110,8 +110,8 @@ SIGINT, SIGTERM and SIGHUP end a job with its report. A second signal, at least 
 first, ends the program at once, without a report. SIGUSR1 prints statistics on standard error.
 
 Exit code: 0 done; 1 failed, damaged input, packets lost and none delivered, any packet lost under
---fail-on-loss or --lossless, or a ledger that does not close; 2 usage. Packets that a filter
-rejects, or another choice of yours, are not counted as a loss.";
+--fail-on-loss or --lossless, or a ledger that does not close; 2 usage. Packets that a filter or
+another option of yours leaves out are not counted as a loss.";
 
 /// `burstline`.
 #[derive(Debug, Parser)]

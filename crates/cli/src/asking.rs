@@ -59,7 +59,7 @@ impl Read for Timed {
         let silence = self.silence;
         self.stream.read(room).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => {
-                io::Error::new(io::ErrorKind::TimedOut, format!("nothing came for {silence:?}"))
+                io::Error::new(io::ErrorKind::TimedOut, format!("no data for {silence:?}"))
             }
             _ => error,
         })

@@ -58,7 +58,7 @@ struct Family {
     count: fn(&Counts) -> u64,
 }
 
-const KEPT: &str = "Their bytes as far as they were kept, without FCS";
+const KEPT: &str = "Bytes kept of these packets, without FCS";
 
 const FAMILIES: [Family; 5] = [
     Family {
@@ -71,7 +71,7 @@ const FAMILIES: [Family; 5] = [
     Family {
         name: "received_wire_bytes",
         of_sources: true,
-        help: "Their bytes as they were on the wire, without FCS",
+        help: "Bytes of these packets on the wire, without FCS",
         count: |counts| counts.wire_bytes,
     },
     Family {
@@ -141,7 +141,7 @@ impl Moment {
         gauge(encoder, "log_bytes", "Packet memory of the job's logs", whole.log_bytes as f64)?;
         counters(encoder, "log_segments", "Segments of logs begun")?.count(&whole.segments)?;
         if let Some(kept_ns) = whole.kept_ns {
-            let help = "Age of the oldest packet in the log that keeps its past";
+            let help = "Age of the oldest packet that --keep holds in memory";
             gauge(encoder, "kept_seconds", help, kept_ns as f64 / 1e9)?;
             let help = "Files that triggers began";
             counters(encoder, "triggered_files", help)?.count(&whole.files)?;

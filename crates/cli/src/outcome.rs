@@ -126,7 +126,7 @@ impl Outcome {
                     self.causes_text()
                 )),
                 Fault::AllRecordsLost => {
-                    complain(&format!("no sink has a record: {}", self.records_text()))
+                    complain(&format!("every sink lost all its records: {}", self.records_text()))
                 }
                 Fault::Loss(flag) => {
                     complain(&format!("{} lost under {flag}", packets_text(self.lost())))

@@ -107,7 +107,7 @@ impl Places {
         }
         if self.is_quiet {
             return Err(Failure::usage(format!(
-                "--web {web}: --quiet would not say the token: give one, --web-token FILE"
+                "--web {web}: --quiet would not print the token: give one, --web-token FILE"
             )));
         }
         let failed = |error| Failure::new(format!("--web {web}: make a token: {error}"));
@@ -158,7 +158,7 @@ impl Door {
             Ok(listener)
         });
         let listener = bound.map_err(|error| {
-            Failure::new(format!("{flag} {address}: {error}; name another port, or stop its user"))
+            Failure::new(format!("{flag} {address}: {error}; name another port, or stop its owner"))
         })?;
         Ok(Self { listener, has_metrics: false, has_page: false, token: None, is_given: false })
     }
@@ -173,10 +173,10 @@ impl Door {
     /// Returns the body of a 404 answer.
     fn paths(&self) -> &'static str {
         match (self.has_metrics, self.has_page) {
-            _ if self.is_given => "only /metrics is here\n",
-            (true, true) => "only /, /metrics, /events and /status are here\n",
-            (false, true) => "only /, /events and /status are here\n",
-            _ => "only /metrics, /events and /status are here\n",
+            _ if self.is_given => "only /metrics is served here\n",
+            (true, true) => "only /, /metrics, /events and /status are served here\n",
+            (false, true) => "only /, /events and /status are served here\n",
+            _ => "only /metrics, /events and /status are served here\n",
         }
     }
 

@@ -57,15 +57,15 @@ pub(crate) struct BounceArgs {
     #[arg(long, value_name = "LEVEL", default_value = "none", value_parser = touch())]
     pub(crate) touch: Touch,
 
-    /// xdp: takes only packets that match EXPR and leaves the host the others, counted as
+    /// xdp: takes only packets that match EXPR and leaves the others to the host, counted as
     /// `passed`. Forms as for count --filter
     #[arg(long, value_name = "EXPR", value_parser = values::filter)]
     pub(crate) only: Option<Filter>,
 
     /// Publish the packets as NAME, and send each only after a reader's verdict: pass, drop,
     /// replace, reject, or pass its flow. workers=N: N readers share the flows, each as NAME@K. A
-    /// packet without a verdict within deadline=TIME goes on (open) or is lost by name (closed, the
-    /// default). mode=, owner= and group= as for capture --publish
+    /// packet without a verdict within deadline=TIME is sent (open), or lost and counted by cause
+    /// (closed, the default). mode=, owner= and group= as for capture --publish
     #[arg(long, value_name = "NAME[?workers=N&open|closed&deadline=2ms]")]
     #[arg(value_parser = inline)]
     pub(crate) inline: Option<InlineOptions>,

@@ -38,13 +38,13 @@ Examples:
 ///
 /// One thread receives all sources into a log in shared memory, another records the log into a
 /// file. A single afpacket: source needs no log: one thread records it from a kernel ring of size
-/// --buffer. Two cores in --cores, --segment or --pages ask for a log. With three or more --cores
-/// the last one records. Each of the others receives into its own log, the sources in turn. Packets
-/// of one core stay in order; packets of different cores are not merged by time. If every source
-/// can wait, a full log holds the sources up and no packet is lost. Otherwise the recorder's losses
-/// are counted exactly. The file is valid whenever the program ends, also by SIGINT and SIGTERM. At
-/// exit, a pipe stalled for 1 s is abandoned. A second signal, at least a second after the first,
-/// ends the program at once.
+/// --buffer. Two cores in --cores, --segment or --pages turn the log on. With three or more --cores
+/// the last one records. Each of the others receives into its own log; sources are assigned to them
+/// in turn. Packets of one core stay in order; packets of different cores are not merged by time.
+/// If every source can wait, a full log holds the sources up and no packet is lost. Otherwise the
+/// recorder's losses are counted exactly. The file is valid whenever the program ends, also by
+/// SIGINT and SIGTERM. At exit, a pipe stalled for 1 s is abandoned. A second signal, at least a
+/// second after the first, ends the program at once.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct CaptureArgs {
@@ -52,8 +52,8 @@ pub(crate) struct CaptureArgs {
     pub(crate) common: CommonArgs,
 
     /// The file to write; - is standard output, and then all text goes to standard error;
-    /// null: keeps nothing, and is the default with --publish. Quoted braces are several files
-    /// that take turns, for a disk each: '/disk{0..3}/x.pcapng', '{/a,/b}/x.pcapng'
+    /// null: keeps nothing, and is the default with --publish. Quoted braces name several files
+    /// that are written in turn, e.g. one per disk: '/disk{0..3}/x.pcapng', '{/a,/b}/x.pcapng'
     #[arg(long, short, value_name = "FILE")]
     #[arg(required_unless_present_any = ["publish", "output"])]
     pub(crate) write: Option<String>,
@@ -87,7 +87,7 @@ pub(crate) struct CaptureArgs {
     /// Keep the last TIME of packets in memory and write nothing until a trigger. Then FILE gets
     /// the kept packets and those that follow; later triggers write FILE-2 and so on (before the
     /// extension). No file is overwritten, no packet written twice. Packets outside every
-    /// trigger's window are counted as `expired`. The report says how much past the memory held:
+    /// trigger's window are counted as `expired`. The report says how long a past the memory held:
     /// see --buffer
     #[arg(long, value_name = "TIME", value_parser = values::span_ns)]
     #[arg(conflicts_with_all = ["rotate", "file_bytes", "file_ns"])]

@@ -27,9 +27,9 @@ const FLOWS_MOST: u64 = 1 << 30;
 ///
 /// Both directions are one record. It ends when the connection does, after --idle without a packet,
 /// or after --active. It goes into a tree of Parquet files: one file per minute and sensor, hidden
-/// until it is whole. Packets of all records and packets without one, which are counted by reason,
-/// are those delivered. Each source has a thread; another writes. If that is too slow, records are
-/// dropped and counted, but no packets, and sources that can wait wait.
+/// until it is whole. Packets in records, and packets without one, which are counted by
+/// reason, add up to those delivered. Each source has a thread; another writes. If the writer is
+/// too slow, records are dropped and counted, but no packets; sources that can wait do so.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -40,13 +40,13 @@ pub(crate) struct FlowsArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
 
-    /// The folder of the tree; made if it is not there. Without it, a collector and a bus, records
+    /// The folder of the tree, created if missing. Without a tree, a collector or a bus, records
     /// are only counted
     #[arg(long, short, value_name = "TREE", value_hint = ValueHint::DirPath)]
     pub(crate) output: Option<PathBuf>,
 
     /// Send records to a collector by IPFIX: udp:HOST:PORT or tcp:HOST:PORT, with ?domain=N for the
-    /// observation domain. For several, several times
+    /// observation domain. May be given several times
     #[arg(long, value_name = "COLLECTOR")]
     pub(crate) ipfix: Vec<Collector>,
 
@@ -57,19 +57,18 @@ pub(crate) struct FlowsArgs {
 
     /// Send records to NATS JetStream: HOST:PORT of servers, with commas between, and ?subject=NAME
     /// [default: burstline.flows], which the sensor's name is added to, and ?stream=NAME [default:
-    /// burstline], which is made if it is not there. Records count as sent once they are
-    /// acknowledged
+    /// burstline], which is created if missing. Records count as sent once they are acknowledged
     #[arg(long, value_name = "SERVERS", value_parser = BusAddress::nats)]
     pub(crate) nats: Option<BusAddress>,
 
-    /// Keep messages to a bus in this folder until they are acknowledged, over restarts, too. With
-    /// ?size=BYTES (suffixes k, m, g) for the most [default: 1g] of each bus. Records that do not
-    /// fit are counted as `spool_full`
+    /// Keep messages to a bus in this folder until they are acknowledged, also over restarts.
+    /// ?size=BYTES (suffixes k, m, g) limits the spool of each bus [default: 1g]. Records that do
+    /// not fit are counted as `spool_full`
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub(crate) spool: Option<SpoolPlace>,
 
-    /// Conversations that may be open at a time (suffixes k, M). Packets of more are counted as
-    /// `table_full`
+    /// Conversations that may be open at a time (suffixes k, M). Packets of further ones
+    /// are counted as `table_full`
     #[arg(long, value_name = "N", default_value = "1M")]
     #[arg(value_parser = values::number::<usize>(1..=FLOWS_MOST))]
     pub(crate) flows: usize,
@@ -103,8 +102,8 @@ impl FlowsArgs {
 pub(crate) enum FlowsAction {
     /// Make one file of all files of each hour and sensor
     ///
-    /// Readers and writers may go on meanwhile. A damaged file stays, and is named. Example:
-    /// burstline flows compact flows/
+    /// Readers and writers may continue meanwhile. A damaged file is left in place and reported.
+    /// Example: burstline flows compact flows/
     Compact {
         /// The folder of the tree
         #[arg(value_name = "TREE", value_hint = ValueHint::DirPath)]

@@ -34,7 +34,7 @@ pub(crate) enum Lab {
     DpdkBalance(DpdkBalanceArgs),
     #[command(hide = true)]
     Generator(GeneratorArgs),
-    /// Where a slot is full in three modes of DMA: lab run pcie
+    /// When a PCIe slot saturates in three modes of DMA: lab run pcie
     Pcie(Box<RunOptions>),
     Report(ReportArgs),
     Documents(DocumentsArgs),
@@ -44,7 +44,7 @@ pub(crate) enum Lab {
     Retention(Box<RunOptions>),
 }
 
-/// The lab's balancer on DPDK, which it starts itself
+/// The lab's balancer on DPDK; the lab starts it itself
 #[derive(Debug, Args)]
 pub(crate) struct DpdkBalanceArgs {
     /// EAL's arguments, --, and its own
@@ -59,11 +59,11 @@ pub(crate) struct GeneratorArgs {
     #[arg(long, value_name = "PORT", value_parser = values::sink)]
     pub(crate) port: Address,
 
-    /// Where to receive what comes out again
+    /// Where to receive the packets that come back
     #[arg(long, value_name = "PORT", value_parser = values::source)]
     pub(crate) back: Option<Address>,
 
-    /// End when nothing was heard for this long
+    /// Exit when nothing was received for this long
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::span_ns)]
     pub(crate) silence: u64,
 }
@@ -176,7 +176,7 @@ pub(crate) struct Rfc2544Args {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print no lines while it runs
+    /// Print no progress while it runs
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -186,7 +186,7 @@ pub(crate) struct Rfc2544Args {
 pub(crate) enum Device {
     /// burstline bounce, in place
     Bounce,
-    /// A bridge of the kernel's
+    /// The kernel's bridge
     Bridge,
     /// dpdk-testpmd in io mode over net_af_xdp
     Testpmd,
@@ -247,5 +247,5 @@ fn mac(text: &str) -> Result<String, &'static str> {
 
 fn percent(text: &str) -> Result<f64, String> {
     let percent = text.parse().ok().filter(|percent| (0.01..=50.0).contains(percent));
-    percent.ok_or_else(|| "per cent, from 0.01 to 50".to_owned())
+    percent.ok_or_else(|| "expected a percentage from 0.01 to 50".to_owned())
 }

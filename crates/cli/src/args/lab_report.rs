@@ -40,7 +40,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// The same in Markdown; with charts where it is in the folder of --charts
+    /// The same in Markdown; it shows the charts if it is in the folder of --charts
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
 
@@ -48,7 +48,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) charts: Option<PathBuf>,
 
-    /// Every figure with its samples, a line each
+    /// Write every figure with its samples as CSV, one per line
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
 }

@@ -26,16 +26,16 @@ cannot do the work, is in the record as not run, with the reason. Each record is
 machine, commands, medians with all samples, the document's own figures, and doubts: reasons to
 distrust the figures. Ctrl-C ends the run and writes the finished part.
 
---generator has another machine make the frames, by a cable between the two: above gen1's eth1 goes
-to this one's eth3. ssh has to get there without a question, as root, and this program has to be
-there in the same version. Keys: port=, where the generator sends: eth1, or xdp:eth1. to=, this
-machine's end of that cable; the same name unless it is named. back=, where frames come back that a
-contender passes on (bounce, switch, latency), and from=, this machine's end of that. program=PATH
-there; config=FILE of ssh; connect=10s, silence=30s, how long to wait for either. Contenders run in
-this machine's own network, on to and from as they are. The record has both machines, and how far
-their clocks were apart, with the uncertainty; no time of one is subtracted from one of the other.
-What was sent, arrived and was delivered is in each row, and what was lost between: cable,
-generator_port. It is for the works count, record, bounce, switch and latency.";
+--generator makes the frames on another machine, which a cable connects to this one: above, gen1's
+eth1 goes to this machine's eth3. ssh has to log in as root without a prompt, and gen1 needs this
+program in the same version. Keys: port=, where the generator sends: eth1, or xdp:eth1. to=, this
+machine's end of that cable [default: the same name]. back=, where the generator receives frames
+that a contender passes on (bounce, switch, latency), and from=, this machine's end of that cable.
+program=PATH there; config=FILE of ssh; connect=10s, silence=30s, how long to wait for either.
+Contenders run in this machine's own network, on to and from as they are. The record has both
+machines, and how far their clocks were apart, with the uncertainty; times of one machine are never
+subtracted from times of the other. Each row has what was sent, arrived and delivered, and what was
+lost between: cable, generator_port. It works with count, record, bounce, switch and latency.";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
@@ -110,11 +110,11 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) simulate: bool,
 
-    /// Print each record as JSON, one a line, instead of a table
+    /// Print each record as JSON, one per line, instead of a table
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print no lines while it runs
+    /// Print no progress while it runs
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

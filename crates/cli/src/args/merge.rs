@@ -48,7 +48,7 @@ pub(crate) struct MergeArgs {
     pub(crate) lateness: u64,
 
     /// Add TIME, with a sign and also in ns, to the times of SOURCE, named as it is among the
-    /// sources: --offset eth0=-250ns. For several, several times
+    /// sources: --offset eth0=-250ns. May be given several times
     #[arg(long, value_name = "SOURCE=TIME", value_parser = offset)]
     #[arg(allow_hyphen_values = true)]
     pub(crate) offset: Vec<Offset>,

@@ -9,7 +9,7 @@ use super::values;
 
 const EXAMPLES: &str = "\
 Examples:
-  burstline run --check site.toml       says what is wrong with the file, and starts nothing
+  burstline run --check site.toml       reports errors in the file, and starts nothing
   burstline run site.toml
   burstline run site.toml --metrics 9100            all jobs' counters for Prometheus
   burstline run site.toml --log-format json | jq -c 'select(.event == \"ledger\")'
@@ -32,18 +32,18 @@ A file with two jobs:
 
 Keys of a job are the flags of its verb (burstline help capture), without the dashes, and these:
   verb            what it does: capture, merge, balance, switch, ...
-  ports           what stands without a flag: a port, or a list of them
+  ports           the arguments without a flag: a port, or a list of them
   restart         never, on-failure or always [default: on-failure]
   restart-delay   the time before the first restart; it doubles up to a minute [default: 1s]
-  restart-limit   restarts in a row before it is given up; 0: without end [default: 10]
-  missing-port    fail, or wait until interface, file or log is there [default: fail]
-  stop-timeout    the time to end by itself [default: 30s]";
+  restart-limit   restarts in a row before it is given up; 0: no limit [default: 10]
+  missing-port    fail, or wait until interface, file or log exists [default: fail]
+  stop-timeout    how long the job may take to end [default: 30s]";
 
 /// Run any number of jobs from one file, as a service
 ///
 /// The whole file is checked before anything starts. Each job is a process with its own rights and
 /// its own ledger; what it prints is logged under its name. SIGHUP reads the file again: jobs that
-/// did not change go on undisturbed. SIGUSR1 logs which jobs run. SIGTERM and SIGINT end all jobs
+/// did not change keep running. SIGUSR1 logs which jobs run. SIGTERM and SIGINT end all jobs
 /// with their ledgers. If the service dies, its jobs end. The exit code is 0 if no job has failed
 /// for good.
 #[derive(Debug, Args)]
@@ -62,7 +62,7 @@ pub(crate) struct RunArgs {
     pub(crate) log_format: LogFormat,
 
     /// The counters of all jobs at http://ADDRESS/metrics, for Prometheus: 127.0.0.1:9100, or a
-    /// port of 127.0.0.1. Each line says whose it is, as site_job="NAME"
+    /// port of 127.0.0.1. Each line has its job as site_job="NAME"
     #[arg(long, value_name = "ADDRESS", value_parser = values::socket_address)]
     pub(crate) metrics: Option<SocketAddr>,
 }

@@ -28,8 +28,8 @@ Keys of the switch, for any port, beside those of its kind (burstline ports tap)
   trunk=LIST|all  the VLANs of a port with tags: 10,20-29
   native=N        the VLAN of a trunk's frames without tags
   isolate=GROUP   ports of one group do not reach each other
-  security=N      the most addresses that may send by the port
-  storm=RATE      the most that is flooded from the port: 500, 10Mbit
+  security=N      at most N addresses may send by the port
+  storm=RATE      at most this rate is flooded from the port: 500, 10Mbit
   mirror=TARGET   a sink or a port that gets a copy of both directions: log:sensor
 
 docs/switch.md explains the configuration file and the words of rules.";
@@ -56,16 +56,16 @@ pub(crate) struct SwitchArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// The name by which the other commands find it: a socket as of --publish, for this user and
-    /// root
+    /// The name by which the other commands find it: a socket beside those of --publish, for this
+    /// user and root
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// The most addresses that it knows at a time; more are not learned
+    /// Maximum number of known addresses; further ones are not learned
     #[arg(long, value_name = "N", value_parser = values::number::<usize>(1..=ADDRESSES_MOST))]
     pub(crate) addresses: Option<usize>,
 
-    /// For how long it knows an address that does not send
+    /// How long to keep an address that does not send
     #[arg(long, value_name = "TIME", value_parser = values::span_ns)]
     pub(crate) age: Option<u64>,
 
@@ -74,12 +74,12 @@ pub(crate) struct SwitchArgs {
     #[arg(long, value_name = "NAME[?KEYS]", value_parser = inline)]
     pub(crate) inline: Option<InlineOptions>,
 
-    /// Only packets that come in by PORT wait, one that the switch begins with; may be given
-    /// several times [default: all of those]
+    /// Only packets received by PORT wait; the switch must start with PORT. May be given several
+    /// times [default: all ports that it starts with]
     #[arg(long = "inline-port", value_name = "PORT", requires = "inline")]
     pub(crate) inline_ports: Vec<String>,
 
-    /// xdp: takes only packets that match EXPR and leaves the host the others, counted as
+    /// xdp: takes only packets that match EXPR and leaves the others to the host, counted as
     /// `passed`. Forms as for count --filter
     #[arg(long, value_name = "EXPR", value_parser = values::filter)]
     pub(crate) only: Option<Filter>,
@@ -109,7 +109,7 @@ pub(crate) enum SwitchAction {
     ///
     /// Example: burstline switch show lab
     Show(Named),
-    /// Print what became of the packets of each port
+    /// Print the packet counts of each port
     ///
     /// Example: burstline switch stats lab --json
     Stats(Named),
@@ -170,11 +170,11 @@ pub(crate) struct MirrorArgs {
     #[arg(value_name = "TARGET")]
     pub(crate) to: Option<String>,
 
-    /// Copy what comes in by this port
+    /// Copy packets received by this port
     #[arg(long = "in", value_name = "PORT", requires = "to")]
     pub(crate) incoming: Vec<String>,
 
-    /// Copy what leaves by this port
+    /// Copy packets sent by this port
     #[arg(long = "out", value_name = "PORT", requires = "to")]
     pub(crate) outgoing: Vec<String>,
 
@@ -182,7 +182,7 @@ pub(crate) struct MirrorArgs {
     #[arg(long, value_name = "PORT", requires = "to")]
     pub(crate) both: Vec<String>,
 
-    /// Copy what comes in of these VLANs: 10,20-29
+    /// Copy packets received in these VLANs: 10,20-29
     #[arg(long, value_name = "LIST", requires = "to")]
     pub(crate) vlans: Option<String>,
 

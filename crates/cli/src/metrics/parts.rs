@@ -63,12 +63,12 @@ const PARTS: [Part; 27] = [
     counter("offered_packets", "Packets that reached a source, as its own counter says", |live| {
         of_sources(live, |standing| Number::Whole(standing.offered))
     }),
-    gauge("in_flight_packets", "Packets in a source's hands: neither delivered nor lost", |live| {
+    gauge("in_flight_packets", "Received by a source, neither delivered nor lost yet", |live| {
         of_sources(live, |standing| Number::Whole(standing.in_flight))
     }),
     gauge(
         "unaccounted_packets",
-        "Offered less delivered, lost and in flight: 0, or something is wrong",
+        "Offered minus delivered, lost and in flight; anything but 0 is an error",
         |live| of_sources(live, |standing| Number::Real(standing.unaccounted as f64)),
     ),
     gauge("ring_bytes", "Size of the queue in front of a source; 0 if there is none", |live| {
@@ -94,7 +94,7 @@ const PARTS: [Part; 27] = [
     counter("stage_sleeps", "How often a thread slept", |live| {
         of_stages(live, |stage| Number::Whole(stage.sleeps))
     }),
-    counter("stage_wakes", "Its sleeps that ended because there was something to do", |live| {
+    counter("stage_wakes", "Sleeps of a thread that ended because there was work", |live| {
         of_stages(live, |stage| Number::Whole(stage.wakes))
     }),
     gauge("stage_core", "The core that a thread is pinned to; no line where it is not", |live| {
@@ -111,7 +111,7 @@ const PARTS: [Part; 27] = [
     counter("log_begun_segments", "Segments of a log begun", |live| {
         of_logs(live, |log| Number::Whole(log.segments))
     }),
-    counter("log_far_segments", "Of them, those whose packets went past the caches", |live| {
+    counter("log_far_segments", "Segments of a log whose packets went past the caches", |live| {
         of_logs(live, |log| Number::Whole(log.far_segments))
     }),
     gauge(
@@ -122,7 +122,7 @@ const PARTS: [Part; 27] = [
     gauge("log_pool_segments", "Segments that a log has", |live| {
         of_logs(live, |log| Number::Whole(log.pool_segments as u64))
     }),
-    gauge("log_segment_bytes", "Size of one of them", |live| {
+    gauge("log_segment_bytes", "Size of a segment of a log", |live| {
         of_logs(live, |log| Number::Whole(log.segment_bytes as u64))
     }),
     gauge(
@@ -142,7 +142,7 @@ const PARTS: [Part; 27] = [
             fill.into_iter().map(|fill| (Labels::new(), fill)).collect()
         },
     ),
-    gauge("readers", "Readers in other programs, a line each name", |live| {
+    gauge("readers", "Readers in other programs, one line per name", |live| {
         let published = live.published.iter();
         let line = |report: &burstline_engine::PublishedReport| {
             let labels = vec![("name", report.name.clone())];
@@ -153,7 +153,7 @@ const PARTS: [Part; 27] = [
     counter("reader_packets", "Packets that a reader has read, by its own count", |live| {
         of_readers(live, |reader| reader.delivered)
     }),
-    counter("reader_missed_packets", "Packets that were taken back before it read them", |live| {
+    counter("reader_missed_packets", "Packets overwritten before a reader read them", |live| {
         of_readers(live, |reader| reader.missed)
     }),
     gauge("reader_lag_packets", "Packets published that a reader has yet to read", |live| {

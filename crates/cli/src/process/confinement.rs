@@ -98,7 +98,7 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
 /// Notes once which restrictions this kernel does not support.
 fn tell_what_is_not_there(wants: &Wants, has_files: bool, has_calls: bool) {
     if !has_files && !wants.opens_anything {
-        complain("note: this kernel has no Landlock: the job may open whatever its user may");
+        complain("note: this kernel has no Landlock: the job may open any file that its user may");
     }
     if !has_calls && !wants.calls_anything {
         complain("note: this kernel has no seccomp filters: the job may make any system call");
@@ -135,7 +135,7 @@ fn rules(wants: &Wants) -> std::io::Result<Option<Ruleset>> {
 }
 
 fn failed(error: &std::io::Error) -> Failure {
-    Failure::new(format!("give up rights: {error}; --keep-privileges keeps them"))
+    Failure::new(format!("drop privileges: {error}; --keep-privileges keeps them"))
 }
 
 /// Returns the user that root switches to, if this process is allowed to.

@@ -45,7 +45,7 @@ pub(crate) fn begin() -> Result<(), Failure> {
         // If dropping privileges fails here, the job's own threads report the same error.
         let _ = privileges::give_up();
         wait_for_end(line);
-        complain("the service has gone: the job ends");
+        complain("the service has exited: this job ends");
         process::ask_self_to_end();
         thread::sleep(PATIENCE);
         process::ask_self_to_end();

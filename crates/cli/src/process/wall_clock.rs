@@ -38,8 +38,8 @@ impl WallClock {
         self.was_said = true;
         let seconds = jump_ns as f64 / 1e9;
         let note = format!(
-            "warning: the clock was set by {seconds:+.1} s: times of packets before and after do \
-             not compare; see chronyc tracking"
+            "warning: the clock was set by {seconds:+.1} s: times of packets before and after \
+             cannot be compared; see chronyc tracking"
         );
         Some(note)
     }

@@ -117,7 +117,7 @@ impl<'a> Head<'a> {
             );
         }
         if !self.has_token(door.token.as_deref()) {
-            let what = "this address takes a token: /?token=... as the program said, or its file\n";
+            let what = "this address requires a token: /?token=... as printed, or from its file\n";
             return Some(self.plain("401 Unauthorized", what));
         }
         None
@@ -134,7 +134,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 pub(super) fn answer(request: &[u8], door: &Door, figures: &impl Figures) -> Reply {
     let text = String::from_utf8_lossy(request);
     let Some(head) = Head::read(&text) else {
-        let body = "expected a request of HTTP/1.1\n";
+        let body = "expected an HTTP/1.1 request\n";
         return Reply::Whole(response("400 Bad Request", "text/plain", body, "", false));
     };
     if !matches!(head.method, "GET" | "HEAD") {

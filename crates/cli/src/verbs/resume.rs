@@ -61,7 +61,7 @@ fn look_at(path: &Path, before: &[PathBuf]) -> Result<Resumed, Failure> {
     let (packets, corrupt, missing) = (checked.packets, checked.lost.corrupt, checked.lost.missing);
     let comment = format!(
         "resumes after {name}, which {state}: {packets} packets, {corrupt} corrupt, \
-         {missing} missing; what came between the two files is not counted"
+         {missing} missing; packets between the two files are not counted"
     );
     Ok(Resumed { first_packet, comment })
 }

@@ -34,7 +34,7 @@ pub(super) fn text(text: &mut String, inline: &InlineReport, is_whole: bool) {
         let fate = if inline.options.is_open { "went on" } else { "were lost" };
         let causes = [
             (sum(|worker| worker.late), "late"),
-            (sum(|worker| worker.no_verdict), "with nobody to give one"),
+            (sum(|worker| worker.no_verdict), "without a worker"),
             (sum(|worker| worker.no_room), "for lack of room"),
             (sum(|worker| worker.invalid), "invalid"),
         ];
@@ -42,7 +42,7 @@ pub(super) fn text(text: &mut String, inline: &InlineReport, is_whole: bool) {
         let causes: Vec<_> =
             causes.map(|(count, what)| format!("{} {what}", count_text(count))).collect();
         let count = packets_text(failed);
-        let _ = writeln!(text, "         {count} {fate} without one: {}", causes.join(", "));
+        let _ = writeln!(text, "         {count} {fate} without a verdict: {}", causes.join(", "));
     }
     if inline.flows > 0 {
         let (flows, skipped) = (count_text(inline.flows), packets_text(inline.skipped));

@@ -190,7 +190,7 @@ pub(super) fn incomplete(text: &mut String, total: &Total) {
         let fragments = counted_text(total.fragments_unmatched, "fragment");
         let _ = writeln!(
             text,
-            "hash     {fragments} arrived without their first: they are not with their flow"
+            "hash     {fragments} without the first one of the packet: not hashed with its flow"
         );
     }
 }

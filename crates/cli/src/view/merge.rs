@@ -25,7 +25,7 @@ pub(super) fn text(merge: &MergeReport) -> String {
         let (late, most) = (count_text(*late), milliseconds(*late_most_ns));
         let _ = write!(text, "         {port}: {late} late, by {most} ms at most");
         if *overdue > 0 {
-            let _ = write!(text, "; {} times not waited for", count_text(*overdue));
+            let _ = write!(text, "; {} waits timed out", count_text(*overdue));
         }
         if *offset_ns != 0 {
             let _ = write!(text, "; {offset_ns:+} ns");

@@ -80,7 +80,7 @@ pub(crate) fn text(scenario: &Scenario, record: &Record, devices: &[Device<'_>])
     comparison(&mut text, scenario, devices);
     text + match devices.iter().all(Device::is_whole) {
         true => "done\n",
-        false => "NOT DONE: the rows above are what was finished\n",
+        false => "NOT FINISHED: only the rows above are complete\n",
     }
 }
 

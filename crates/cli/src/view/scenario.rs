@@ -47,7 +47,7 @@ pub(crate) fn list_text(all: &[Listed]) -> String {
             .filter(|(_, why)| why.is_none())
             .map(|(name, _)| name.as_str())
             .collect();
-        let here = if here.is_empty() { "nobody".to_owned() } else { here.join(", ") };
+        let here = if here.is_empty() { "none".to_owned() } else { here.join(", ") };
         let _ = writeln!(text, "{:20} {}: {here}", "", scenario.work);
         for (name, why) in &listed.contenders {
             if let Some(why) = why {

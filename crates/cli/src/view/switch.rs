@@ -270,7 +270,7 @@ pub(crate) fn totals_text(answer: &Value) -> String {
         );
     }
     if answer["loops"].as_u64().unwrap_or(0) > 0 {
-        let _ = writeln!(text, "a loop?   addresses moved all the time in {} s", answer["loops"]);
+        let _ = writeln!(text, "a loop?   addresses kept moving for {} s", answer["loops"]);
     }
     for failed in each(answer, "failed") {
         let _ = writeln!(text, "removed   {}", word(failed));

@@ -127,8 +127,8 @@ fn what_fails_has_a_name_and_the_rest_still_comes() {
         ("mute", "failed", "timed out"),
         ("wrong", "failed", "no-such-host.invalid"),
         ("bare", "failed", "no program \"/nonexistent/burstline\" there"),
-        ("torn", "partial", "what came is damaged"),
-        ("noisy", "failed", "what came is no capture"),
+        ("torn", "partial", "received data is damaged"),
+        ("noisy", "failed", "received data is not a capture"),
         ("stranger", "failed", "without a report"),
         ("empty", "failed", "/nonexistent/rec"),
     ] {
@@ -174,7 +174,7 @@ fn a_hostile_file_of_sensors_runs_nothing() {
         assert!(!fs::exists(&proof).unwrap() && !fs::exists(&to).unwrap(), "{host}");
     }
     for (flags, wanted) in [
-        (&["--from", "+5s"][..], "another one on each sensor"),
+        (&["--from", "+5s"][..], "differs from sensor to sensor"),
         (&["--from", "5", "--to", "5"], "--from must be before --to"),
         (&["--flow", "x"], "expected two ends"),
         (&[], "required"),
@@ -207,9 +207,10 @@ fn who_only_talks_is_left_and_who_forgets_packets_is_named() {
     asks.args(words).arg(directory.file("x.pcapng"));
     let run: Run = asks.env("PATH", directory.file("") + ":" + &path).output().unwrap().into();
     assert_eq!(run.code, Some(1), "{}", run.stderr);
-    for said in
-        ["talker: NOTHING CAME: sent nothing for 1 s", "forgets: it found 5 packets, none came"]
-    {
+    for said in [
+        "talker: NOTHING RECEIVED: sent nothing for 1 s",
+        "forgets: it found 5 packets, none received",
+    ] {
         assert!(run.stderr.contains(said), "{said}: {}", run.stderr);
     }
 }

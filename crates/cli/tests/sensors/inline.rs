@@ -296,12 +296,12 @@ fn without_a_worker_packets_go_on_or_are_lost_by_name() {
 #[test]
 fn absurd_values_have_one_clear_line() {
     for (inline, said) in [
-        ("", "it has no name"),
+        ("", "no name: write --inline NAME"),
         ("ips?workers=0", "workers=0"),
         ("ips?workers=1000000", "1-32"),
         ("ips?deadline=0s", "deadline=0s"),
         ("ips?deadline=1h", "deadline=1h"),
-        ("ips?open&closed", "say one of them"),
+        ("ips?open&closed", "give one of them"),
         ("ips?fail=open", "unknown key 'fail'"),
     ] {
         let run = run(&["bounce", "gen:?packets=1", "null:", "--inline", inline]);

@@ -164,7 +164,7 @@ fn a_job_waits_for_the_end_of_the_one_whose_name_it_takes() {
     service.wait_for("it runs", is("running", "a"));
     service.reload(&job("b"));
     let waits = service.wait_for("b waits", is("waiting", "b"));
-    assert_eq!(waits["for"], "the end of job a, which has the name of a log tap");
+    assert_eq!(waits["for"], "the end of job a, which uses the name of a log tap");
     service.wait_for("b runs", is("running", "b"));
     let (status, events) = service.stop();
     assert!(status.success(), "{events:#?}");

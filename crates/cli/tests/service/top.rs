@@ -59,7 +59,7 @@ fn a_server_that_says_nothing_or_never_ends_its_head_is_left() {
         let _silent = server.accept();
         thread::park();
     });
-    for said in ["this is not a burstline job", "nothing came for 5s"] {
+    for said in ["this is not a burstline job", "no data for 5s"] {
         let run = run(&["top", &address, "--once"]);
         assert_eq!(run.code, Some(1), "{}", run.stderr);
         assert!(run.stderr.contains(said), "{said}: {}", run.stderr);

@@ -198,7 +198,7 @@ fn elsewhere_than_here_a_page_takes_its_token() {
     let token = job.path.strip_prefix("/?token=").unwrap().to_owned();
     assert_eq!(token.len(), 32);
     browser.open(&format!("http://127.0.0.1:{port}/"), DESK);
-    browser.wait("document.body?.innerText.includes('takes a token')");
+    browser.wait("document.body?.innerText.includes('requires a token')");
     browser.open(&format!("http://127.0.0.1:{port}/?token={token}"), DESK);
     browser.wait("document.getElementById('state')?.dataset.state === 'running'");
     wait_until("the page has news", || number(&browser.text("delivered")) > 0);

@@ -388,7 +388,7 @@ fn ports_come_and_go_while_others_lose_nothing() {
         ("switch add-port lab tap:t9?offloads=on", "tap:t9 has offloads=on, and tap:t0 cannot"),
         ("switch add-port lab nicsim:?mode=inline", "cannot send"),
         ("switch show nosuch", "no switch nosuch runs"),
-        ("switch --name lab", "a switch lab runs already"),
+        ("switch --name lab", "a switch lab is already running"),
     ] {
         let error = lab.run(line).unwrap_err().to_string();
         assert!(error.contains(reason), "{line}: {error}");

@@ -124,10 +124,10 @@ fn fragments_that_did_not_follow_their_flow_are_told() {
         assert_eq!(report.pointer(place).unwrap()["fragments_unmatched"], 1, "{report}");
     }
     let text = run(&["count", &file, "--hash", "five-tuple"]).stdout;
-    let line = "hash     1 fragment arrived without their first: they are not with their flow";
+    let line = "hash     1 fragment without the first one of the packet: not hashed with its flow";
     assert!(text.lines().any(|found| found == line), "{text}");
     let text = run(&["count", &file]).stdout;
-    assert!(!text.contains("their first"), "{text}");
+    assert!(!text.contains("without the first"), "{text}");
 }
 
 #[test]

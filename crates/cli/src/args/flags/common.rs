@@ -25,7 +25,7 @@ pub(crate) const SUPERVISED: &str = "supervised";
 /// Limits, threads, output: of every job.
 #[derive(Debug, Args)]
 pub(crate) struct JobArgs {
-    /// Print one JSON object at the end instead of text, and with --stats one a line before it
+    /// Print one JSON object at the end instead of text; with --stats also one line per interval
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -86,24 +86,24 @@ pub(crate) struct JobArgs {
     pub(crate) stats: Option<u64>,
 
     /// Answer GET /metrics at this address with the job's counters, as OpenMetrics text for
-    /// Prometheus: 127.0.0.1:9100, or a port of 127.0.0.1; IPv6 in brackets. It shows traffic to
-    /// all who can connect
+    /// Prometheus: 127.0.0.1:9100, or a port of 127.0.0.1; IPv6 in brackets. Everyone who
+    /// can connect sees these counters
     #[arg(long, value_name = "ADDRESS", value_parser = values::socket_address)]
     pub(crate) metrics: Option<SocketAddr>,
 
     /// Show the job as a page at this address while it runs: 127.0.0.1:9180, or a port of
-    /// 127.0.0.1; IPv6 in brackets. Nothing can be changed there. Elsewhere than on loopback the
-    /// page takes a token, which the program says
+    /// 127.0.0.1; IPv6 in brackets. Nothing can be changed there. On addresses other than loopback
+    /// the page requires a token, which the program prints
     #[arg(long, value_name = "ADDRESS", value_parser = values::socket_address)]
     pub(crate) web: Option<SocketAddr>,
 
-    /// The page takes the token in FILE, one line of at least 16 letters and digits: ?token=...
+    /// Take the page's token (?token=...) from FILE: one line of at least 16 letters and digits
     #[arg(long, value_name = "FILE", requires = "web", hide_short_help = true)]
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) web_token: Option<PathBuf>,
 
-    /// Exit with code 1 if any packet is lost. Packets that a filter rejects, or another choice of
-    /// yours, are not counted as a loss. Losing packets and delivering none always fails
+    /// Exit with code 1 if any packet is lost. Packets that a filter or another option of
+    /// yours leaves out are not counted as a loss. Losing packets and delivering none always fails
     #[arg(long)]
     pub(crate) fail_on_loss: bool,
 
@@ -174,7 +174,7 @@ pub(crate) struct SourceArgs {
     #[arg(short = 'r', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) read: Vec<String>,
 
-    /// List the interfaces that -i takes, and end
+    /// List the interfaces that -i takes, and exit
     #[arg(id = LIST, short = 'D', long, exclusive = true)]
     pub(crate) list_interfaces: bool,
 
@@ -192,7 +192,7 @@ pub(crate) struct SourceArgs {
     #[arg(long, value_name = "EXPR", value_parser = values::filter)]
     pub(crate) filter: Option<Filter>,
 
-    /// xdp: takes only packets that match EXPR from the host and leaves it the others, counted as
+    /// xdp: takes only packets that match EXPR and leaves the others to the host, counted as
     /// `passed`: --only "udp port 4789". Forms as for --filter
     #[arg(long, value_name = "EXPR", value_parser = values::filter, hide_short_help = true)]
     pub(crate) only: Option<Filter>,

@@ -36,6 +36,6 @@ pub(crate) enum Compress {
     Zstd,
     /// gzip
     Gzip,
-    /// not at all, whatever the file's name is
+    /// No compression, even if the name ends in .zst or .gz
     None,
 }

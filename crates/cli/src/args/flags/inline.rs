@@ -16,7 +16,7 @@ const DEADLINE_MOST_NS: u64 = 1_000_000_000;
 pub(crate) fn inline(text: &str) -> Result<InlineOptions, String> {
     let (name, query) = text.split_once('?').unwrap_or((text, ""));
     if name.is_empty() {
-        return Err("it has no name: --inline NAME, which readers then use".to_owned());
+        return Err("no name: write --inline NAME; readers open log:NAME".to_owned());
     }
     let (mut workers, mut deadline_ns, mut is_open) = (1, DEADLINE_NS, None);
     let mut rest = Vec::new();
@@ -35,8 +35,8 @@ pub(crate) fn inline(text: &str) -> Result<InlineOptions, String> {
             None if ["open", "closed"].contains(&pair) => {
                 let this = pair == "open";
                 if is_open.replace(this).is_some_and(|other| other != this) {
-                    return Err("open and closed: a packet without a verdict goes on or is lost; \
-                                say one of them"
+                    return Err("open and closed: a packet without a verdict is sent or lost; \
+                                give one of them"
                         .to_owned());
                 }
             }
@@ -81,7 +81,7 @@ mod tests {
             ("ips?deadline=2", "deadline=2"),
             ("ips?deadline=2h", "deadline=2h"),
             ("ips?deadline=", "deadline="),
-            ("ips?open&closed", "say one of them"),
+            ("ips?open&closed", "give one of them"),
             ("ips?open=yes", "unknown key 'open'"),
             ("ips?lossless=5s", "unknown key 'lossless'"),
             ("ips?mode=9", "mode=9"),

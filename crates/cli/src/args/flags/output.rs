@@ -47,7 +47,7 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "TIME,SIZE|none", value_parser = flush)]
     pub(crate) flush: Option<FlushWish>,
 
-    /// End, or with a ring of files remove the oldest, before the file system has less than SIZE
+    /// Stop, or with a ring of files remove the oldest, before the file system has less than SIZE
     /// free
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
     pub(crate) min_free: Option<usize>,
@@ -66,16 +66,16 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "USER:GROUP", value_parser = owner)]
     pub(crate) owner: Option<Owner>,
 
-    /// Write to what a symbolic link leads to; otherwise a link is refused
+    /// Follow a symbolic link; otherwise a link is refused
     #[arg(long)]
     pub(crate) follow_links: bool,
 
-    /// Write to a block device: what is on it is lost
+    /// Write to a block device, overwriting its contents
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// What becomes of packets of another link type than the file's, which libpcap refuses in one
-    /// file
+    /// What to do with packets of another link type than the file's; libpcap rejects a file that
+    /// mixes link types
     #[arg(long, value_name = "HOW", default_value = "one")]
     pub(crate) link_types: LinkTypes,
 }
@@ -83,9 +83,9 @@ pub(crate) struct OutputArgs {
 /// How many link types are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LinkTypes {
-    /// That of the first packet; others are counted as link_mismatch
+    /// Only that of the first packet; others are counted as link_mismatch
     One,
-    /// Each into a file: x.pcapng, and x-link113.pcapng for link type 113
+    /// Each in its own file: x.pcapng, and x-link113.pcapng for link type 113
     Split,
 }
 
@@ -232,7 +232,7 @@ fn flush(text: &str) -> Result<FlushWish, String> {
         let (time, size) = (values::span_ns(part).ok(), values::bytes(part).ok());
         match (time, size) {
             (Some(_), Some(_)) => {
-                return Err(format!("{part} is a time and a size: write 60s, or 1MiB"));
+                return Err(format!("{part} can be a time or a size: write 60s or 1MiB"));
             }
             (Some(time), None) if flush.after_ns.is_none() => flush.after_ns = Some(time),
             (None, Some(size)) if flush.bytes.is_none() => flush.bytes = Some(size as u64),
@@ -258,7 +258,7 @@ fn command(text: &str) -> Result<Words, String> {
     }
     words.extend(word);
     match (quote, words.is_empty()) {
-        (Some(quote), _) => Err(format!("a second {quote} is missing")),
+        (Some(quote), _) => Err(format!("the closing {quote} is missing")),
         (None, true) => Err("must be a program and its arguments: gzip {}".to_owned()),
         (None, false) => Ok(Words(words)),
     }
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(flush("500ms"), wish(Some(500_000_000), None));
         assert_eq!(flush("64MiB"), wish(None, Some(64 << 20)));
         assert_eq!(flush("4MiB,1s"), wish(Some(1_000_000_000), Some(4 << 20)));
-        assert!(flush("1m").unwrap_err().contains("a time and a size"));
+        assert!(flush("1m").unwrap_err().contains("a time or a size"));
         for wrong in ["", "1s,2s", "1s,", "never"] {
             assert!(flush(wrong).is_err(), "{wrong}");
         }

@@ -40,8 +40,8 @@ Exit code: 0 all files are sound; 1 some are damaged, or cannot be read.";
 /// packets have to add up to what trailers and closing counts say. Other formats have no checksum:
 /// there it checks that records follow each other. Prints a line for each file, and a line for each
 /// damage, with file offset and packet numbers. Numbers count from 1 over the packets that the file
-/// had when it was written. A recording that is still written is not closed, which is reported as
-/// damage.
+/// had when it was written. A recording that is still being written is not closed, which is
+/// reported as damage.
 #[derive(Debug, Args)]
 #[command(after_long_help = CHECK)]
 pub(crate) struct CheckArgs {
@@ -59,10 +59,10 @@ Exit code: 0 also where packets are lost, which are listed; 1 a file cannot be r
 
 /// Write all sound packets of damaged files into a new file
 ///
-/// Packets of segments whose checksum does not hold are left out; so are bytes that make no sense.
-/// The damage is listed as `check` lists it. The next packet of the output says how many packets
-/// are missing before it. Files are read one after the other, in the order given. The output is
-/// never one of them.
+/// Packets of segments whose checksum does not hold are left out; so are bytes that cannot be
+/// parsed. The damage is listed as `check` lists it. The next packet of the output says how many
+/// packets are missing before it. Files are read one after the other, in the order given. The
+/// output is never one of them.
 #[derive(Debug, Args)]
 #[command(after_long_help = RECOVER)]
 pub(crate) struct RecoverArgs {
@@ -87,8 +87,8 @@ Examples:
 ///
 /// Prints what capinfos prints: format, packets, sizes, duration, first and last time, rates,
 /// interfaces, order. Adds flows, the longest gap, packets that are out of order in time, and the
-/// rate over time. Of recordings it says what was lost, by cause, as trailers and closing counts
-/// have it.
+/// rate over time. For recordings it also says what was lost, by cause, from trailers and closing
+/// counts.
 #[derive(Debug, Args)]
 #[command(after_long_help = INFO)]
 pub(crate) struct InfoArgs {
@@ -110,10 +110,10 @@ Without -w the packets are only counted.";
 ///
 /// The files are one source, in order of time. Of a segmented recording it reads only those
 /// segments that can hold an answer. It knows them by the times in their trailers and the sketches
-/// of their flows. Of other files it reads the parts that an index (burstline index) names. Of a
-/// folder only those files are opened that can hold one, by its catalogue, .burstline-catalogue,
-/// which extract keeps there. What is passed is not checked: that is for `check`. A recording may
-/// still be written meanwhile.
+/// of their flows. Of other files it reads the parts that an index (burstline index) names. In a
+/// folder it opens only files that can hold an answer, by the catalogue that it keeps there,
+/// .burstline-catalogue. Skipped parts are not checked; use `check` for that. A recording may still
+/// be growing.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXTRACT)]
 pub(crate) struct ExtractArgs {
@@ -138,7 +138,7 @@ pub(crate) struct ExtractArgs {
     #[arg(long, value_name = "EXPR", value_parser = values::filter)]
     pub(crate) filter: Option<Filter>,
 
-    /// Only packets of the interface of this name; one without a name has that of its file
+    /// Only packets of this interface; an interface without a name is called like its file
     #[arg(long, value_name = "NAME")]
     pub(crate) port: Option<String>,
 
@@ -155,8 +155,8 @@ Examples:
   burstline index big.pcap                                  writes big.pcap.bidx
   burstline extract big.pcap --flow 10.0.0.1:53,10.0.0.2:999,udp -w dns.pcap
 
-An index is used only while size, time of change and inode of its file are those that it was made
-of. extract makes a stale one anew.";
+An index is used only while its file's size, time of change and inode are the same as when it was
+made. extract rebuilds a stale index.";
 
 /// Write indexes beside pcap and pcapng files, so that extract need not read all of them
 ///

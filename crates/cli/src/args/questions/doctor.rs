@@ -47,11 +47,11 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print only the commands that fix the defects, one a line
+    /// Print only the commands that fix the defects, one per line
     #[arg(long, conflicts_with = "json")]
     pub(crate) fix_commands: bool,
 
-    /// Look at another machine: a file made by doctor snapshot, or a folder in the place of /
+    /// Look at another machine: a file made by doctor snapshot, or a folder to use as /
     #[arg(long, value_name = "PATH")]
     pub(crate) machine: Option<PathBuf>,
 }
@@ -96,7 +96,7 @@ pub(crate) struct DoctorPlanArgs {
     #[command(flatten)]
     pub(crate) forced: PlacementArgs,
 
-    /// Whose a log is: each worker's own, or all workers'
+    /// Who reads a log: one worker, or all of them
     #[arg(long, value_enum, default_value_t = Mode::Copy)]
     pub(crate) mode: Mode,
 
@@ -117,7 +117,7 @@ pub(crate) struct DoctorPlanArgs {
     #[arg(long, conflicts_with = "machine")]
     pub(crate) r#try: bool,
 
-    /// Plan for another machine: a file made by doctor snapshot, or a folder in the place of /
+    /// Plan for another machine: a file made by doctor snapshot, or a folder to use as /
     #[arg(long, value_name = "PATH")]
     pub(crate) machine: Option<PathBuf>,
 

@@ -18,19 +18,19 @@ pub(crate) struct ExtcapArgs {
     #[arg(long)]
     pub(crate) extcap_interfaces: bool,
 
-    /// The version of Wireshark that asks
+    /// The version of the calling Wireshark
     #[arg(long, value_name = "VERSION", num_args = 0..=1)]
     pub(crate) extcap_version: Option<Option<String>>,
 
-    /// The log that is meant, burst-NAME, or the port: burstport-INTERFACE
+    /// The log, burst-NAME, or the port, burstport-INTERFACE
     #[arg(long, value_name = "burst-NAME")]
     pub(crate) extcap_interface: Option<String>,
 
-    /// Say what its packets begin with
+    /// Print its link type
     #[arg(long)]
     pub(crate) extcap_dlts: bool,
 
-    /// Say what can be chosen
+    /// Print the options that Wireshark's dialogue offers
     #[arg(long)]
     pub(crate) extcap_config: bool,
 
@@ -42,7 +42,7 @@ pub(crate) struct ExtcapArgs {
     #[arg(long, value_name = "PATH")]
     pub(crate) fifo: Option<PathBuf>,
 
-    /// Only packets that this lets through; without --capture: say whether it is a filter
+    /// Only packets that match this filter; without --capture: check the filter
     #[arg(long, value_name = "EXPRESSION")]
     pub(crate) extcap_capture_filter: Option<String>,
 
@@ -50,7 +50,7 @@ pub(crate) struct ExtcapArgs {
     #[arg(long, value_name = "K")]
     pub(crate) worker: Option<u32>,
 
-    /// The most bytes of each packet
+    /// Keep at most this many bytes of each packet
     #[arg(long, value_name = "BYTES")]
     pub(crate) snaplen: Option<u32>,
 

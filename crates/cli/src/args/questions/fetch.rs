@@ -26,14 +26,14 @@ hosts.toml:
   program = \"burstline\"              # optional: the program on that host
 
 Exit code: 0 every sensor has sent all that it found; 1 one has not, or its recordings are damaged;
-2 usage. What came is written either way.";
+2 usage. Packets received are written either way.";
 
 /// Fetch packets of many sensors over ssh into one file, in order of time
 ///
 /// Each sensor runs its own `burstline extract`, so only the packets you want travel. ssh uses the
-/// keys and hosts that it knows, and never prompts. What comes is kept in $TMPDIR until the last
-/// sensor has answered, then merged. Interfaces are called SENSOR:NAME. The report has a line for
-/// each sensor: what it had, what came, what was lost, and why one has failed.
+/// keys and hosts that it knows, and never prompts. Packets received are kept in $TMPDIR until
+/// the last sensor has answered, then merged. Interfaces are called SENSOR:NAME. The report has a
+/// line for each sensor: packets it had, found, received and lost, and why it failed.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 #[command(group = clap::ArgGroup::new("wanted").required(true).multiple(true)
@@ -55,11 +55,11 @@ pub(crate) struct FetchArgs {
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) to: Option<u64>,
 
-    /// Only packets that match EXPR, see pcap-filter(7); each sensor understands it for itself
+    /// Only packets that match EXPR, see pcap-filter(7); each sensor compiles it
     #[arg(long, value_name = "EXPR")]
     pub(crate) filter: Option<String>,
 
-    /// Ask only the sensor of this name; for several, several times
+    /// Ask only this sensor; may be given several times
     #[arg(long, value_name = "NAME")]
     pub(crate) sensor: Vec<String>,
 
@@ -78,11 +78,11 @@ pub(crate) struct FetchArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::span_ns)]
     pub(crate) connect: u64,
 
-    /// How long a sensor may send nothing. One that reads much to find little takes its time
+    /// How long a sensor may send nothing. One that searches large files is silent for longer
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::span_ns)]
     pub(crate) silence: u64,
 
-    /// The most bytes that are taken of one sensor
+    /// Take at most this many bytes from one sensor
     #[arg(long, value_name = "SIZE", default_value = "10g", value_parser = values::bytes)]
     pub(crate) limit: usize,
 
@@ -105,7 +105,7 @@ fn flow(text: &str) -> Result<String, String> {
 fn time(text: &str) -> Result<u64, String> {
     match moment(text)? {
         Moment::At(ns) => Ok(ns),
-        Moment::After(_) => Err("a time after the first packet is another one on each sensor; \
+        Moment::After(_) => Err("a time after the first packet differs from sensor to sensor; \
              give seconds since 1970, or a date"
             .to_owned()),
     }

@@ -18,13 +18,13 @@ Examples:
 
 Ready questions: top-talkers, losses, scan, who-talked-to (with --address), rates.
 
-DuckDB answers; it is a package of Python's: scripts/setup query installs it. BURSTLINE_PYTHON names
+DuckDB, a Python package, runs the queries: scripts/setup query installs it. BURSTLINE_PYTHON names
 the python3 that has it. The SQL sees one view, flows, whose columns docs/flows.md explains, and
 date, hour and sensor of the folders. It reads this tree and writes nothing.
 
-Exit code: 0 answered; 1 failed, SQL that is wrong included; 2 usage.";
+Exit code: 0 answered; 1 failed, also for wrong SQL; 2 usage.";
 
-/// Ask a tree of flow records, in SQL or by a ready question
+/// Query a tree of flow records, by SQL or a ready question
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct QueryArgs {
@@ -36,7 +36,7 @@ pub(crate) struct QueryArgs {
     #[arg(value_name = "TREE", value_hint = clap::ValueHint::DirPath)]
     pub(crate) tree: PathBuf,
 
-    /// Whom who-talked-to is about
+    /// The address that who-talked-to asks about
     #[arg(long, value_name = "IP")]
     pub(crate) address: Option<IpAddr>,
 
@@ -48,7 +48,7 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) to: Option<u64>,
 
-    /// The most rows of a ready question, and of a table
+    /// Print at most N rows of a ready question or a table
     #[arg(long, value_name = "N", default_value = "100", value_parser = values::packets)]
     pub(crate) limit: u64,
 
@@ -64,7 +64,7 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) chart: Option<String>,
 
-    /// Print the SQL of a ready question, and ask nothing
+    /// Print the SQL of a ready question without running it
     #[arg(long, conflicts_with_all = ["csv", "json", "chart"])]
     pub(crate) show: bool,
 }

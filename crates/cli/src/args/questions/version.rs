@@ -22,7 +22,7 @@ pub(crate) fn commit() -> Option<&'static str> {
 /// Returns `0.1.0 (commit 0123456789ab)`.
 pub(crate) fn line() -> &'static str {
     static LINE: LazyLock<String> = LazyLock::new(|| {
-        let commit = commit().map_or("no commit named".to_owned(), |id| format!("commit {id}"));
+        let commit = commit().map_or("commit unknown".to_owned(), |id| format!("commit {id}"));
         format!("{} ({commit})", env!("CARGO_PKG_VERSION"))
     });
     &LINE

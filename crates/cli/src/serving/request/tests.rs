@@ -132,7 +132,7 @@ fn the_service_gets_metrics_at_its_door_and_nobody_anything_else() {
         }
     }
     let other = ask(&given, "GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").1;
-    assert_eq!(other, "only /metrics is here\n");
+    assert_eq!(other, "only /metrics is served here\n");
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn link_bits(args: &Rfc2544Args) -> Result<f64, Failure> {
         (None, Some(tx)) if args.duts.is_empty() => {
             let megabits = link_megabits(tx).map(|megabits| megabits as f64 * 1e6);
             let unknown =
-                || Failure::usage(format!("{tx} does not say what its link has: --link 10Gbit"));
+                || Failure::usage(format!("{tx} does not report its link's rate: --link 10Gbit"));
             megabits.ok_or_else(unknown)
         }
         (None, _) => Ok(CABLE_BITS),

@@ -98,7 +98,7 @@ impl Demo<'_> {
         let (verdict, agrees) = live.judge(&report);
         say(&format!("\n{}", live_text(&report, &verdict)))?;
         if !agrees {
-            return Err(Failure::new("the ports' counts are not the kernel's"));
+            return Err(Failure::new("the ports' counts differ from the kernel's"));
         }
         self.judge(path, report.total.delivered, &[])?;
         Ok((path.clone(), report))

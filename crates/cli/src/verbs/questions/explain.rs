@@ -65,7 +65,7 @@ fn entries() -> Vec<Entry> {
     let losses = Loss::ALL.iter().copied().map(Entry::of_loss);
     let doubts = KNOWN.iter().map(|doubt| Entry {
         name: doubt.name,
-        what: "a doubt of the lab".to_owned(),
+        what: "a doubt of a lab record".to_owned(),
         means: doubt.when.to_owned(),
         see: "doubts of the record in --json; burstline lab run prints them below its table"
             .to_owned(),

@@ -37,11 +37,11 @@ const PORT: &str = "burstport-";
 /// Options in Wireshark's dialogue; a port has only the first.
 const CHOICES: &str = "\
 arg {number=0}{call=--snaplen}{display=Snapshot length}{type=unsigned}{default=262144}\
-{tooltip=The most bytes of each packet}{required=false}
+{tooltip=Keep at most this many bytes of each packet}{required=false}
 arg {number=1}{call=--worker}{display=Worker}{type=unsigned}\
 {tooltip=Only this worker's share of burstline balance --publish}{required=false}
 arg {number=2}{call=--oldest}{display=Begin with the oldest packet}{type=boolflag}\
-{tooltip=Not with the next one that is published}{required=false}
+{tooltip=Otherwise with the next packet that is published}{required=false}
 ";
 
 /// A Wireshark interface name, parsed.

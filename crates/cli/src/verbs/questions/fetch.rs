@@ -34,7 +34,7 @@ pub(crate) fn fetch(args: &FetchArgs) -> Result<ExitCode, Failure> {
     let stream = Stream::beside(slice::from_ref(&sink));
     let stop = signals::stop_flag(args.quiet)?;
     let folder = TemporaryFolder::create("burstline-fetch")
-        .map_err(|error| Failure::new(format!("make a folder for what comes: {error}")))?;
+        .map_err(|error| Failure::new(format!("make a folder for received packets: {error}")))?;
     signals::now_doing("waiting for sensors".to_owned());
     let patience = Patience {
         connect: Duration::from_nanos(args.connect),
@@ -45,8 +45,8 @@ pub(crate) fn fetch(args: &FetchArgs) -> Result<ExitCode, Failure> {
         let name = &sensors.sensors[number].name;
         match &answer.outcome {
             Outcome::Whole => {}
-            Outcome::Partial(why) => complain(&format!("{name}: ONLY A PART CAME: {why}")),
-            Outcome::Failed(why) => complain(&format!("{name}: NOTHING CAME: {why}")),
+            Outcome::Partial(why) => complain(&format!("{name}: ONLY PART RECEIVED: {why}")),
+            Outcome::Failed(why) => complain(&format!("{name}: NOTHING RECEIVED: {why}")),
         }
     };
     // The flag carries no memory.
@@ -110,7 +110,7 @@ fn look(name: String, answer: Answer, path: &Path, stop: &AtomicBool) -> Fetched
     if fetched.answer.bytes == 0 {
         let found = fetched.answer.number("delivered").filter(|found| *found > 0);
         if let (Some(found), Outcome::Whole) = (found, &fetched.answer.outcome) {
-            let why = format!("it found {}, none came", packets_text(found));
+            let why = format!("it found {}, none received", packets_text(found));
             complain(&format!("{}: {why}", fetched.name));
             fetched.answer.outcome = Outcome::Partial(why);
         }
@@ -126,16 +126,16 @@ fn look(name: String, answer: Answer, path: &Path, stop: &AtomicBool) -> Fetched
             let first = scanned.faults.first();
             let found = fetched.answer.number("delivered");
             match (first, found) {
-                (Some(fault), _) => Some(format!("what came is damaged: {fault}")),
+                (Some(fault), _) => Some(format!("received data is damaged: {fault}")),
                 (None, Some(found)) if found != scanned.packets => {
                     let (found, came) = (packets_text(found), count_text(scanned.packets));
-                    Some(format!("it found {found}, {came} came"))
+                    Some(format!("it found {found}, {came} received"))
                 }
                 _ => None,
             }
         }
         Err(error) => {
-            let why = format!("what came is no capture: {error}");
+            let why = format!("received data is not a capture: {error}");
             fetched.answer.outcome = Outcome::Failed(why.clone());
             Some(why)
         }

@@ -47,7 +47,7 @@ fn sql(args: &QueryArgs, ready: Option<&Ready>) -> Result<String, Failure> {
         return ready.filled(values).ok_or_else(needs);
     }
     if args.address.is_some() || args.show {
-        let what = "--address and --show are for ready questions, not for SQL of yours";
+        let what = "--address and --show are for ready questions, not for your own SQL";
         return Err(Failure::usage(what));
     }
     // SQL has several words.

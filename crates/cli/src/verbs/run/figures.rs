@@ -157,13 +157,13 @@ impl Collector for Moment {
                 lines.encode_family(&labels)?.encode_gauge(&is_so)?;
             }
         }
-        let help = "How often the service has started a job, as it is defined now";
+        let help = "Times the service started this job with its current definition";
         let mut lines =
             encoder.encode_descriptor("site_job_starts", help, None, MetricType::Counter)?;
         for job in &self.jobs {
             lines.encode_family(&[(metrics::JOB, job.name.as_str())])?.count(&job.starts)?;
         }
-        let help = "Whether this text has a job's own lines: it runs, and has answered in time";
+        let help = "Whether this text has the job's own metrics: it runs, and answered in time";
         let mut lines =
             encoder.encode_descriptor("site_job_answered", help, None, MetricType::Gauge)?;
         for (job, is_so) in self.jobs.iter().zip(&self.answered) {

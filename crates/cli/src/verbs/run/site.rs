@@ -145,13 +145,13 @@ impl Site {
         let nowhere = |what: String| vec![Fault { line: 1, column: 1, what }];
         let bytes = bytes_of(path).map_err(|error| nowhere(format!("cannot be read: {error}")))?;
         if bytes.len() as u64 > BYTES_MAX {
-            return Err(nowhere(format!("more than {BYTES_MAX} bytes: no more are read")));
+            return Err(nowhere(format!("longer than {BYTES_MAX} bytes, which is the maximum")));
         }
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             let before = String::from_utf8_lossy(&error.as_bytes()[..at]);
             let (line, column) = place_of(&before, at);
-            vec![Fault { line, column, what: "a byte is not UTF-8, as TOML has to be".to_owned() }]
+            vec![Fault { line, column, what: "not UTF-8, which TOML requires".to_owned() }]
         })?;
         Self::parse(&text)
     }

@@ -229,7 +229,7 @@ impl Supervisor {
         let mut having = others.map(|(_, slot)| slot).filter(|slot| runs(slot));
         having.find_map(|slot| {
             let claim = job.common_claim(&slot.job)?;
-            Some(format!("the end of job {}, which has {claim}", slot.job.name))
+            Some(format!("the end of job {}, which uses {claim}", slot.job.name))
         })
     }
 
@@ -380,7 +380,7 @@ impl Supervisor {
         self.is_stopping = true;
         self.awaits_ready = None;
         self.notify.stopping();
-        self.tell(None, "stopping", "ends every job", vec![]);
+        self.tell(None, "stopping", "ending every job", vec![]);
         for slot in &mut self.slots {
             slot.successor = Successor::Nobody;
             match &slot.state {
@@ -411,7 +411,7 @@ impl Supervisor {
         for (name, was_urged) in late {
             let text = match was_urged {
                 false => "still running: asked again to end",
-                true => "does not end: is killed",
+                true => "did not end: killed",
             };
             self.tell(Some(&name), "late", text, vec![]);
         }

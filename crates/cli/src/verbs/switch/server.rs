@@ -49,7 +49,7 @@ impl Server {
         let fail = |error: io::Error| Failure::new(format!("{}: {error}", path.display()));
         match UnixStream::connect(&path) {
             Ok(_) => {
-                let what = format!("a switch {name} runs already: {}", path.display());
+                let what = format!("a switch {name} is already running: {}", path.display());
                 return Err(Failure::new(what));
             }
             // Left behind by a killed switch.

@@ -133,7 +133,7 @@ pub(crate) fn checked(file: &Scanned) -> String {
     for (name, count) in [
         ("corrupt", file.lost.corrupt),
         ("missing", file.lost.missing),
-        ("against the order of time", file.disordered),
+        ("out of time order", file.disordered),
     ] {
         if count > 0 {
             let _ = write!(text, ", {} {name}", count_text(count));

@@ -132,10 +132,10 @@ fn rights(machine: &Machine) -> String {
         (some, missing) => format!("{some}; not {missing}"),
     };
     if !rights.is_machine_wide {
-        text += "; all of a user namespace, which BPF does not count";
+        text += "; all in a user namespace, which BPF ignores";
     }
     match machine.unprivileged_bpf_disabled {
-        Some(0) => text + "; bpf(2) open to all",
+        Some(0) => text + "; bpf(2) allowed for all users",
         _ => text,
     }
 }
@@ -148,7 +148,7 @@ fn pages(machine: &Machine) -> String {
     let mut parts: Vec<String> = pools.collect();
     let setting = machine.transparent_pages.as_deref().unwrap_or("none");
     parts.push(match &machine.collapse {
-        Ok(()) => format!("transparent: {setting}, gathered on request"),
+        Ok(()) => format!("transparent: {setting}, collapsed on request"),
         Err(why) => format!("transparent: {setting}, {why}"),
     });
     parts.join("; ")

@@ -61,7 +61,7 @@ pub(crate) fn text(sensors: &[Fetched], sum: &Sum, output: &str) -> String {
         let (came, bytes) = (count_text(sensor.came), bytes_text(sensor.answer.bytes));
         let (name, (how, why)) = (&sensor.name, outcome(&sensor.answer));
         // Writing to a string cannot fail, here and below.
-        let _ = write!(text, "{name:widest$}  {how:7}  had {offered}, found {found}, came {came}");
+        let _ = write!(text, "{name:widest$}  {how:7}  had {offered}, found {found}, sent {came}");
         let _ = write!(text, " ({bytes})");
         if let Some(why) = why {
             let _ = write!(text, ": {}", one_line(why));
@@ -73,7 +73,7 @@ pub(crate) fn text(sensors: &[Fetched], sum: &Sum, output: &str) -> String {
     let output = one_line(output);
     let _ = match sensors.iter().any(|sensor| sensor.is_capture) {
         true => write!(text, "{} written to {output}, ", packets_text(sum.written)),
-        false => write!(text, "nothing came: {output} is not written, "),
+        false => write!(text, "nothing received: {output} is not written, "),
     };
     let all = counted_text(sensors.len() as u64, "sensor");
     let _ = writeln!(text, "lost {}, {whole} of {all} whole", count_text(sum.lost));

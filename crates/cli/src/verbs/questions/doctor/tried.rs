@@ -40,8 +40,8 @@ fn finding(node: NodeId, faults: &[String]) -> Finding {
     Finding::defect(
         name,
         format!("node {node}: {}", faults.join("; ")),
-        "packets may be far from their reader: that left 38 of 40 Gbit/s, with scattered bursts \
-         13 of 24",
+        "packets may be far from their reader: that cut 40 Gbit/s to 38, and 24 to 13 with \
+         scattered bursts",
         FAR_SOURCE,
         Vec::new(),
     )

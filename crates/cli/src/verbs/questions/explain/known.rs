@@ -87,7 +87,7 @@ pub(super) const FAULTS: [Known; 8] = [
     fault("error", "A part of the job ended early", "The errors of the report say why"),
     fault(
         "damaged",
-        "Some input could not be understood",
+        "Some input could not be parsed",
         "burstline check FILE says where; burstline recover FILE saves the rest",
     ),
     fault(
@@ -117,7 +117,7 @@ pub(super) const FAULTS: [Known; 8] = [
     ),
     fault(
         "not_verified",
-        "--verify found packets lost, doubled, reordered or changed",
+        "--verify found packets lost, duplicated, reordered or changed",
         "The line `verify` of the report has the counts of each",
     ),
 ];

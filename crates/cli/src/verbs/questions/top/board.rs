@@ -217,7 +217,7 @@ fn job(board: &mut Board, looks: &Looks<'_>, is_over: bool) {
     board.title = one_line(&format!("burstline {command}{to}")).into_owned();
     let elapsed_s = number(now, "/elapsed_s").unwrap_or(0.0);
     (board.state, board.mood) = match word(now, "/state") {
-        "starting" => ("starting: ports are opened".to_owned(), Mood::Waiting),
+        "starting" => ("starting: opening ports".to_owned(), Mood::Waiting),
         "running" => (format!("running for {elapsed_s:.0} s"), Mood::Good),
         state => (ended(now, state), if state == "ended" { Mood::Good } else { Mood::Bad }),
     };

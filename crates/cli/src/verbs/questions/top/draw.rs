@@ -28,16 +28,16 @@ pub(super) struct Sight {
     pub(super) has_colors: bool,
 }
 
-const KEYS: &str = "q ends  arrows scroll  p pauses  ? keys";
+const KEYS: &str = "q quits  arrows scroll  p pauses  ? keys";
 
 const HELP: &str = "\
-q, Esc, Ctrl-C   ends
+q, Esc, Ctrl-C   quits
 up, down         scrolls by a row
 Page Up, Down    scrolls by half a screen
 left, right      scrolls by columns
 Home             back to the first row and column
-p                holds the figures still, and goes on
-?                these words, and away again
+p                pauses the figures, and resumes
+?                shows and hides this help
 
 Nothing here changes anything in a job.";
 

@@ -143,9 +143,9 @@ impl Peer {
                 "no job answers here: start one with --web or --metrics".to_owned()
             }
             Unanswered::Lost(error) => error.to_string(),
-            Unanswered::Cut => "its answer ends in the middle".to_owned(),
+            Unanswered::Cut => "its answer is incomplete".to_owned(),
             Unanswered::Refused(Some(401)) => {
-                format!("it takes a token: burstline top 'http://{address}/?token=...'")
+                format!("it requires a token: burstline top 'http://{address}/?token=...'")
             }
             Unanswered::Refused(Some(503)) => {
                 "the maximum number of viewers is connected".to_owned()
@@ -163,7 +163,7 @@ impl Peer {
         loop {
             let silent = |error: io::Error| match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                    self.failed("it has said nothing for 5 s")
+                    self.failed("it has sent nothing for 5 s")
                 }
                 _ => self.failed(&error.to_string()),
             };

@@ -176,7 +176,7 @@ fn scalar(value: &DeValue<'_>) -> Result<String, String> {
 fn kind(value: &DeValue<'_>) -> String {
     match value {
         DeValue::Boolean(value) => format!("{value}"),
-        DeValue::Integer(_) => "a number (of base 10 where one is taken)".to_owned(),
+        DeValue::Integer(_) => "a number (numbers are in base 10)".to_owned(),
         DeValue::Table(_) => "a table".to_owned(),
         DeValue::Array(_) => "a list".to_owned(),
         other => format!("a {}", other.type_str()),

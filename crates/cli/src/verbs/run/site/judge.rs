@@ -71,7 +71,7 @@ fn circles(drafts: &[Draft], jobs: &[Job], faults: &mut Faults<'_>) {
     for job in waiting {
         let log = job.siblings.iter().find(|log| !there.contains(&log.as_str()));
         if let (Some(draft), Some(log)) = (draft_of(job), log) {
-            let what = "whose job waits for this one in turn: neither would start";
+            let what = "whose job waits for this job: neither would start";
             faults.add(&draft.at, format!("job {}: waits for log {log}, {what}", job.name));
         }
     }
@@ -217,7 +217,7 @@ fn judge(
     let at_ports = at_ports.map_or(&draft.at, |entry| &entry.at);
     for entry in &draft.entries {
         if entry.values.iter().any(|value| value.contains('\0')) {
-            faults.add(&entry.at, format!("job {name}: a value has a NUL byte, which no word has"));
+            faults.add(&entry.at, format!("job {name}: a value contains a NUL byte"));
         }
         if entry.values.iter().any(|value| value == "-" || value == "file:-") {
             let what = "'-' is standard input or output, which a service's job does not have; name \

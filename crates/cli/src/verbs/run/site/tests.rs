@@ -60,7 +60,7 @@ fn every_fault_has_its_place_and_a_remedy() {
         ),
         (
             "[job.a]\nverb = 'count'\nports = 'gen:'\npackets = 0x10\n",
-            "4:1: job a: packets: takes a text or a number, not a number (of base 10",
+            "4:1: job a: packets: takes a text or a number, not a number (numbers are in base 10",
         ),
         (
             "[job.a]\nverb = 'count'\nports = 'gen:'\nrestart = 'allways'\n",

@@ -20,7 +20,7 @@ pub(super) const FILES: &[Known] = &[
             "segments are missing",
             "is not in its place",
         ],
-        "A file could not be understood at the place that the note names; reading went on \
+        "A file could not be parsed at the place that the note names; reading continued \
          behind it",
         "burstline check FILE lists all of it",
         "burstline recover FILE -w NEW saves the rest",
@@ -32,16 +32,16 @@ pub(super) const FILES: &[Known] = &[
             "ifdrop {missed}, osdrop {lost}",
             "packets lost beside those recorded",
         ],
-        "The program that wrote the file lost packets, and wrote down how many",
+        "The program that wrote the file lost packets, and recorded how many",
         "burstline info FILE",
         "nothing now; at the next capture burstline explain NAME for each cause",
     ),
     note(
         "unread-segments",
         &["passed unread", "passed unopened"],
-        "The index says that nothing wanted is there, so it was not read",
-        "the ledger has them as filtered",
-        "nothing: it is the fast way",
+        "By the index it holds no packet that matches, so it was not read",
+        "the ledger counts them as filtered",
+        "nothing: this is the fast path",
     ),
     note(
         "catalogue-unwritten",
@@ -95,7 +95,7 @@ pub(super) const FILES: &[Known] = &[
     note(
         "not-removed",
         &["is not removed: another file has its name now", "remove {path}"],
-        "A file of a ring stays, so the ring takes more room than was asked for",
+        "A file of the ring was not removed, so the ring takes more space than requested",
         "ls -l in the ring's folder",
         "remove it by hand; leave the ring's names to the job",
     ),
@@ -111,7 +111,7 @@ pub(super) const FILES: &[Known] = &[
         &["no packet came from interface"],
         "A rule of --map names an interface that the file does not have",
         "burstline info FILE lists interfaces",
-        "mend the name or number in --map",
+        "correct the name or number in --map",
     ),
     note(
         "template-marks",
@@ -125,20 +125,20 @@ pub(super) const FILES: &[Known] = &[
         &["more notes like these"],
         "There were more notes of one port than a report keeps",
         "burstline check FILE lists all damage of a file",
-        "mend what the first ones say",
+        "fix what the first ones report",
     ),
     note(
         "spool-cut",
         &["bytes at its end are no whole message"],
-        "The program was ended while it wrote to the spool of records",
+        "The program ended while it was writing to the spool of records",
         "the note has file and bytes",
-        "nothing: what was whole is sent",
+        "nothing: complete messages are sent",
     ),
     note(
         "spool-damaged",
         &["are damaged, and what they held is lost"],
-        "Bytes of the spool are not what was written there; messages behind them are sent",
+        "Bytes of the spool differ from what was written; later messages are still sent",
         "the note has file and bytes",
-        "look at the disk",
+        "check the disk",
     ),
 ];

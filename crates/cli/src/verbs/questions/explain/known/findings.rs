@@ -36,7 +36,7 @@ pub(super) const FINDINGS: &[Known] = &[
     ),
     finding(
         "huge pages",
-        "No 2 MiB pages are reserved on a node: logs lie in smaller ones",
+        "No 2 MiB pages are reserved on a node: logs use smaller ones",
         "grep -i huge /proc/meminfo",
         "the echo command that doctor prints",
     ),
@@ -60,13 +60,13 @@ pub(super) const FINDINGS: &[Known] = &[
     ),
     finding(
         "swap",
-        "Memory of the program may go to a disk, and a thread wait for it",
+        "Memory of the program may be swapped to disk, and a thread then waits for it",
         "cat /proc/swaps",
         "swapoff -a",
     ),
     finding(
         "card's node",
-        "The card's node is unknown, or this process may use none of its cores",
+        "The card's node is unknown, or this process may not use any of its cores",
         "cat /sys/class/net/IFACE/device/numa_node",
         "--node N, or cores of that node",
     ),
@@ -102,8 +102,8 @@ pub(super) const FINDINGS: &[Known] = &[
     ),
     finding(
         "tried",
-        "The plan was set up for a moment: threads pinned, memory placed",
+        "The plan was tried briefly: threads pinned, memory placed",
         "burstline doctor plan",
-        "the reason stands beside it",
+        "the reason is beside it",
     ),
 ];

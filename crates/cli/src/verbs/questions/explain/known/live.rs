@@ -31,7 +31,7 @@ pub(super) const LIVE: &[Known] = &[
     note(
         "no-hardware-time",
         &["packets without hardware time"],
-        "The card put no time on them; they have the kernel's",
+        "The card gave them no timestamp; they have the kernel's",
         "ethtool -T IFACE says whether the card can",
         "hwstamp_ctl -i IFACE -r 1, or timestamps=kernel",
     ),
@@ -47,7 +47,7 @@ pub(super) const LIVE: &[Known] = &[
         &["packets arrived on its other queues and went to the host"],
         "An address names one queue, and the card spread packets over others",
         "ethtool -l IFACE, ethtool -S IFACE",
-        "Name no queue, or have one: ethtool -L IFACE combined 1",
+        "Name no queue, or set up only one: ethtool -L IFACE combined 1",
     ),
     note(
         "queue-counts",
@@ -55,14 +55,14 @@ pub(super) const LIVE: &[Known] = &[
         "The kernel's queue of the interface is behind our ring, and may drop what we count as \
          sent",
         "tc -s qdisc show dev IFACE",
-        "leave bypass=off away: packets then go straight to the driver",
+        "remove bypass=off: packets then go straight to the driver",
     ),
     note(
         "zero-copy",
         &["zero-copy: the device"],
         "The device works on Burstline's own frames; no copy is made",
         "ethtool -S IFACE has what it drops",
-        "nothing: it is the fast way",
+        "nothing: this is the fast path",
     ),
     note(
         "frames-in-place",
@@ -119,14 +119,14 @@ pub(super) const LIVE: &[Known] = &[
     note(
         "peer-event",
         &["another one was turned away", "left: {fault}"],
-        "A guest or another dataplane came, left or was refused at a socket",
+        "A guest or another dataplane connected to a socket, left or was refused",
         "the event names the socket and the peer's number",
-        "look at the peer's own log; one socket serves one peer",
+        "check the peer's own log; one socket serves one peer",
     ),
     note(
         "dpdk-counters",
         &["the driver counts"],
-        "The driver's counters contradict each other or the packets that came",
+        "The driver's counters contradict each other or the packets received",
         "burstline doctor dpdk",
         "report it, with the driver's name and version",
     ),
@@ -149,7 +149,7 @@ pub(super) const LIVE: &[Known] = &[
         &["each packet stays in its mbuf"],
         "Packets go from device to device without a copy",
         "-v has the bytes copied: 0",
-        "nothing: it is the fast way",
+        "nothing: this is the fast path",
     ),
     note(
         "device-offloads",
@@ -158,7 +158,7 @@ pub(super) const LIVE: &[Known] = &[
             "packets have the device's hash",
             "packets have a wrong checksum, the device reports",
         ],
-        "What the device did for us, or says of packets",
+        "What the device did for Burstline, or reports about packets",
         "burstline doctor dpdk",
         "nothing; wrong checksums come from the sender or the cable",
     ),
@@ -174,7 +174,7 @@ pub(super) const LIVE: &[Known] = &[
         &["bytes per packet up", "bus, as the paper counts"],
         "What a bus would carry for the simulated card's packets",
         "the note has the figures",
-        "nothing: it is a figure",
+        "nothing: this is information",
     ),
     note(
         "copied-log",
@@ -186,16 +186,16 @@ pub(super) const LIVE: &[Known] = &[
     note(
         "writer-down",
         &["its writer, process {pid}, epoch"],
-        "The program that published the log ended without its last word",
+        "The program that published the log ended without closing it",
         "burstline doctor logs; journalctl of the publisher",
-        "find why the publisher ended; the reader goes on with the next",
+        "find why the publisher ended; the reader continues with the next",
     ),
     note(
         "writer-back",
         &["attached after"],
-        "Another publisher of that name is there, and is read from now on",
+        "Another publisher of that name has attached, and is read from now on",
         "burstline doctor logs",
-        "nothing; packets in between are in no sum",
+        "nothing; packets in between are not counted",
     ),
     note(
         "logs-unread",
@@ -208,7 +208,7 @@ pub(super) const LIVE: &[Known] = &[
     note(
         "demoted-reader",
         &["stopped waiting for this reader"],
-        "A lossless reader passed its deadline, so the writer goes on without it",
+        "A lossless reader missed its deadline, so the writer continues without it",
         "reader_overrun in the ledger; burstline doctor logs",
         "give the reader a core, or a longer deadline",
     ),

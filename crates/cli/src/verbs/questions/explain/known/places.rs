@@ -11,9 +11,9 @@ pub(super) const PLACES: &[Known] = &[
             "pages: not offered by this kernel",
             "pages: {needed} needed, {free} of {total} free",
         ],
-        "The log is not wholly in huge pages: the processor looks up addresses more often",
+        "Part of the log is not in huge pages: the processor looks up addresses more often",
         "grep -i huge /proc/meminfo; burstline doctor",
-        "run the echo command that the note has; --pages 2m insists on them",
+        "run the echo command in the note; --pages 2m fails without huge pages",
     ),
     note(
         "nodes-unknown",
@@ -60,7 +60,7 @@ pub(super) const PLACES: &[Known] = &[
     note(
         "kernel-places",
         &["the kernel places the threads"],
-        "There are fewer cores than threads, so the kernel shares them out",
+        "There are fewer cores than threads, so the kernel schedules them",
         "burstline doctor plan",
         "fewer threads, or more cores for this process",
     ),
@@ -79,8 +79,8 @@ pub(super) const PLACES: &[Known] = &[
     note(
         "clock-jumped",
         &["the clock was set"],
-        "The clock that packets' times are from jumped: times before and after do not compare, \
-         and files may be out of order",
+        "The clock that packets' times are from jumped: times before and after cannot be \
+         compared, and files may be out of order",
         "chronyc tracking, timedatectl; journalctl -u chrony -u systemd-timesyncd",
         "have the clock slewed, not set: chronyd without makestep after its start",
     ),

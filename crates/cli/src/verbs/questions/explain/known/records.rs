@@ -20,7 +20,7 @@ const fn without(name: &'static str, means: &'static str, remedy: &'static str) 
 const COLLECTOR: &str =
     "Start the collector, or correct --ipfix; -o TREE keeps the records as well";
 const BUS: &str = "--spool FOLDER keeps records on disk until the bus takes them";
-const DISK: &str = "Make room or mend the disk; the error of the report names the file";
+const DISK: &str = "Free space or repair the disk; the error in the report names the file";
 
 /// Causes of lost records: the names of `flows.records_dropped_by`.
 pub(in super::super) const LOST_RECORDS: [Known; 13] = [
@@ -48,7 +48,7 @@ pub(in super::super) const LOST_RECORDS: [Known; 13] = [
     ),
     lost(
         "collector_unreachable",
-        "The kernel has no way to the collector",
+        "The kernel has no route to the collector",
         "ip route get ADDRESS says why; -o TREE keeps the records as well",
     ),
     lost(
@@ -58,7 +58,7 @@ pub(in super::super) const LOST_RECORDS: [Known; 13] = [
         "The note of the report says why; --spool FOLDER keeps records on disk meanwhile",
     ),
     lost("bus_full", "The bus said that it has no room", BUS),
-    lost("bus_slow", "The bus takes less than comes, or did not acknowledge in time", BUS),
+    lost("bus_slow", "The bus is slower than the records, or did not acknowledge in time", BUS),
     lost(
         "bus_refused",
         "The bus will never take this message, for example for its size",
@@ -71,7 +71,7 @@ pub(in super::super) const LOST_RECORDS: [Known; 13] = [
     ),
     lost(
         "spool_failed",
-        "The disk did not give a message of the spool back, or somebody has removed its file",
+        "A spooled message could not be read back from disk, or its file was removed",
         DISK,
     ),
 ];
