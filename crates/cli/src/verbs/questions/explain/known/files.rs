@@ -129,14 +129,14 @@ pub(super) const FILES: &[Known] = &[
     ),
     note(
         "spool-cut",
-        &["bytes at its end are no whole message"],
+        &["bytes are not a complete message"],
         "The program was ended while it wrote to the spool of records",
         "the note has file and bytes",
         "nothing: what was whole is sent",
     ),
     note(
         "spool-damaged",
-        &["are damaged, and what they held is lost"],
+        &["are damaged; their content is lost"],
         "Bytes of the spool are not what was written there; messages behind them are sent",
         "the note has file and bytes",
         "look at the disk",
