@@ -283,7 +283,7 @@ fn judge(sensor: &Sensor, shared: &Shared, ended: &Ended) -> Answer {
     let bytes = progress.bytes;
     let why = match (ended, progress.error.take()) {
         (_, Some(error)) => {
-            Some(format!("write the spool: {error}; set TMPDIR to another folder"))
+            Some(format!("write the spool: {error}; set TMPDIR to a different folder"))
         }
         (Ended::GivenUp(why), None) => Some(why.clone()),
         (Ended::Code(Some(0)), None) if report.is_some() => None,
