@@ -63,7 +63,7 @@ impl<'a> Chooser<'a> {
         });
         match roomiest.filter(|node| self.has_cores(node.id)) {
             Some(node) => {
-                Ok((node.id, format!("no card of this thread requires a node other than {}", node.id)))
+                Ok((node.id, format!("its sources require no node other than {}", node.id)))
             }
             None => Err(self.without_cores(self.inventory.nodes[0].id)),
         }
