@@ -90,7 +90,7 @@ pub enum EngineError {
         name: String,
     },
     /// A port of a switch cannot be removed because it is a mirror target.
-    #[error("{name}: mirrors lead there; remove them first")]
+    #[error("{name} is a mirror target; remove the mirrors first")]
     MirrorsLeadTo {
         /// Its name.
         name: String,

@@ -262,7 +262,7 @@ impl<'w> Pipeline<'w> {
         let mut report = Report::new(ports, &ending);
         for (name, ours, theirs) in doubts {
             report.total.unaccounted += theirs as i64 - ours as i64;
-            report.notes.push(format!("{name}: {ours} packets came, {theirs} were published"));
+            report.notes.push(format!("{name}: received {ours} packets, {theirs} were published"));
         }
         report.stages = stages;
         report.hear(&self.sources);

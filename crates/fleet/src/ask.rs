@@ -283,23 +283,23 @@ fn judge(sensor: &Sensor, shared: &Shared, ended: &Ended) -> Answer {
     let bytes = progress.bytes;
     let why = match (ended, progress.error.take()) {
         (_, Some(error)) => {
-            Some(format!("write the spool: {error}; TMPDIR names another folder for it"))
+            Some(format!("write the spool: {error}; set TMPDIR to a different folder"))
         }
         (Ended::GivenUp(why), None) => Some(why.clone()),
         (Ended::Code(Some(0)), None) if report.is_some() => None,
         (Ended::Code(Some(0)), None) => {
             let program = &sensor.program;
-            Some(format!("{program:?} is not burstline: it ended without a report"))
+            Some(format!("{program:?} is not burstline: it exited without a report"))
         }
         (Ended::Code(Some(NOT_FOUND)), None) => {
             let program = &sensor.program;
-            let (said, remedy) = (last_line(&said), "program = \"PATH\" of the sensor names it");
+            let (said, remedy) = (last_line(&said), "set program = \"PATH\" for this sensor");
             Some(format!("no program {program:?} there: {said}; {remedy}"))
         }
         (Ended::Code(Some(SSH_FAILED)), None) => Some(last_line(&said)),
         (Ended::Code(Some(code)), None) => Some(match &report {
             Some(report) => format!("extract found damage: {}", losses(report)),
-            None => format!("extract ended with code {code}: {}", last_line(&said)),
+            None => format!("extract exited with code {code}: {}", last_line(&said)),
         }),
         (Ended::Code(None), None) => Some("ssh was killed".to_owned()),
     };
@@ -316,7 +316,7 @@ fn losses(report: &Value) -> String {
     let counted = lost.filter(|(_, packets)| packets.as_u64() > Some(0));
     let texts: Vec<String> = counted.map(|(cause, packets)| format!("{cause} {packets}")).collect();
     match texts.is_empty() {
-        true => "see its recordings with burstline check".to_owned(),
+        true => "check its recordings with burstline check".to_owned(),
         false => texts.join(", "),
     }
 }

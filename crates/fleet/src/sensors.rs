@@ -129,12 +129,12 @@ impl Sensors {
         for entry in &file.sensor {
             check(entry)?;
             if !known.insert(entry.name.get_ref().clone()) {
-                let what = format!("a second sensor {:?}: each has its own name", entry.name);
+                let what = format!("a second sensor {:?}: each needs its own name", entry.name);
                 return Err(fault(&entry.name, what));
             }
         }
         if file.sensor.is_empty() {
-            let what = "no [[sensor]]: at least one has name, host and files".to_owned();
+            let what = "no [[sensor]]: expected at least one, with name, host and files".to_owned();
             return Err(Fault { at: 0, what });
         }
         let sensor = |entry: Entry| Sensor {
@@ -156,7 +156,7 @@ fn fault<T>(place: &Spanned<T>, what: String) -> Fault {
 fn check(entry: &Entry) -> Result<(), Fault> {
     if !is_name(entry.name.get_ref()) {
         let what = format!(
-            "name {:?}: 1 to {NAME_MOST} of A-Z a-z 0-9 . _ -, not a dot or hyphen first",
+            "name {:?}: expected 1 to {NAME_MOST} of A-Z a-z 0-9 . _ -, not starting with . or -",
             entry.name.get_ref()
         );
         return Err(fault(&entry.name, what));
@@ -166,17 +166,17 @@ fn check(entry: &Entry) -> Result<(), Fault> {
         return Err(fault(&entry.host, what));
     }
     if let Some(port) = entry.port.as_ref().filter(|port| *port.get_ref() == 0) {
-        return Err(fault(port, "port 0: 1 to 65535, or none: as ssh is configured".to_owned()));
+        return Err(fault(port, "port 0: must be 1-65535; without it, ssh chooses".to_owned()));
     }
     let is_text = |text: &String| !text.is_empty() && !text.contains(char::is_control);
     if entry.files.get_ref().is_empty() || !entry.files.get_ref().iter().all(is_text) {
-        let what = "files: at least one path, none empty or with control characters".to_owned();
+        let what = "files: expected one or more non-empty paths, no control characters".to_owned();
         return Err(fault(&entry.files, what));
     }
     if let Some(program) = &entry.program
         && !is_text(program.get_ref())
     {
-        let what = "program: a path, not empty and without control characters".to_owned();
+        let what = "program: expected a non-empty path, no control characters".to_owned();
         return Err(fault(program, what));
     }
     Ok(())
@@ -191,9 +191,9 @@ fn is_name(name: &str) -> bool {
 }
 
 /// The rule of [`is_host`] in words.
-pub const HOST_RULE: &str = "HOST or USER@HOST, each begins with a letter or digit, and has A-Z \
-                             a-z 0-9 . _ : % - (at most 255 in all); options belong into ssh's \
-                             configuration";
+pub const HOST_RULE: &str = "expected HOST or USER@HOST, each starting with a letter or digit, \
+                             then A-Z a-z 0-9 . _ : % - [ ] (at most 255 in all); put options \
+                             into ssh's configuration";
 
 /// S2: returns whether this is a host, without options of ssh or shell syntax.
 pub fn is_host(host: &str) -> bool {
@@ -253,7 +253,7 @@ mod tests {
             (&format!("{good}{good}")[..], "line 6, column 8: a second sensor"),
             (&format!("{good}colour = 1\n"), "line 5, column 1: unknown field `colour`"),
             (&good.replace("[\"/r\"]", "[]"), "line 4, column 9: files"),
-            (&format!("{good}port = 0\n"), "line 5, column 8: port 0: 1 to 65535"),
+            (&format!("{good}port = 0\n"), "line 5, column 8: port 0: must be 1-65535"),
             (&format!("{good}port = 65536\n"), "line 5, column 8"),
             ("[[sensor]]\nname = 5\n", "line 2, column 8"),
         ] {

@@ -69,5 +69,5 @@ fn quoted(word: &str) -> String {
 /// Returns the last line that is not empty.
 pub fn last_line(said: &str) -> String {
     let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    last.unwrap_or("without a word").to_owned()
+    last.unwrap_or("no error message").to_owned()
 }

@@ -160,8 +160,8 @@ pub trait RecordSink: Send {
 pub enum TreeError {
     /// A name that is not a valid folder name.
     #[error(
-        "sensor name {name:?}: expected 1 to 64 of the characters A-Z a-z 0-9 . _ -, the first not \
-         a dot; --sensor NAME names it"
+        "sensor name {name:?}: expected 1 to 64 of the characters A-Z a-z 0-9 . _ -, not starting \
+         with a dot; set it with --sensor NAME"
     )]
     Sensor {
         /// The name as given.
@@ -169,7 +169,7 @@ pub enum TreeError {
     },
     /// Another program writes as this sensor.
     #[error(
-        "{path}: another program writes as sensor {sensor}; --sensor NAME names another",
+        "{path}: another program writes as sensor {sensor}; choose another with --sensor NAME",
         path = path.display()
     )]
     Taken {

@@ -51,7 +51,7 @@ pub enum CreateError {
 #[non_exhaustive]
 pub enum AttachError {
     /// All seats are taken.
-    #[error("the log has {readers} readers already, and was made for {readers}")]
+    #[error("the log already has its maximum of {readers} readers")]
     Full {
         /// The number of seats that the log was made with.
         readers: usize,
@@ -85,7 +85,7 @@ pub enum AttachError {
         segments: usize,
     },
     /// The publisher allows no lossless readers.
-    #[error("the log allows no lossless readers; its publisher must say --lossless")]
+    #[error("the log allows no lossless readers; start its publisher with --lossless")]
     LosslessNotAllowed,
     /// The memory is not a log.
     #[error("this is not a log: {reason}")]
@@ -94,7 +94,7 @@ pub enum AttachError {
         reason: &'static str,
     },
     /// The log was made by another program version.
-    #[error("the log speaks version {theirs} and this program version {ours}")]
+    #[error("the log has version {theirs}, this program expects version {ours}")]
     Version {
         /// The version in the log.
         theirs: u32,

@@ -365,7 +365,7 @@ impl Writer {
     #[inline(never)]
     fn make_room(&mut self, length: usize) -> Option<usize> {
         let most = self.max_packet_bytes();
-        assert!(length <= most, "{length} bytes fit in no segment, which has room for {most}");
+        assert!(length <= most, "a packet of {length} bytes is longer than the maximum, {most}");
         self.edge.measure();
         if let Some(room) = self.edge.room_after(length) {
             return Some(room);

@@ -7,8 +7,8 @@
             print(len(burst), burst.lengths().sum())
     print(reader.report()["total"])
 
-A burst is a run of packets that lie where their source has put them. It is valid until the loop
-goes on; arrays and memoryviews of it are valid until they are collected. docs/python.md says more.
+A burst is a run of packets that stay where their source put them. It is valid until the loop moves
+on; arrays and memoryviews of it are valid until they are collected. See docs/python.md.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ def open(  # noqa: A001 - as in io, gzip, zipfile
     filter: packets to deliver, as pcap-filter(7) or as ``tcpdump -ddd`` prints; the others are
         ``filtered`` in report().
     snaplen: bytes of each packet to deliver, in [1, 524287].
-    hash: what the flow hash of files, sets and interfaces is made from; a published log has its
-        publisher's.
+    hash: what the flow hash of files, sets and interfaces is computed from; a published log has
+        its publisher's.
     window: segments (of a log that is copied: bursts) that may be held at a time, in [2, 8].
-        Bursts that views keep count; BufferError says that there are too many.
-    steal: whether xdp: may take an interface away from the host that lives on it.
+        Bursts held by views count; BufferError means that there are too many.
+    steal: whether xdp: may take an interface away from the host that uses it.
     verdicts: whether packets wait for this reader: ``source`` is the name of ``burstline bounce A B
-        --inline NAME``. Burst.verdicts and Burst.verdict() decide; what is not decided passes when
-        its burst is released, and at once where the filter does not want it.
+        --inline NAME``. Burst.verdicts and Burst.verdict() decide; undecided packets pass when
+        their burst is released, and those that the filter rejects pass at once.
 
     A published log is copied and checked burst by burst, because its publisher is another process.
     "log:tap?trust=own" reads in place and copies nothing: you then vouch for publishers of your own
@@ -106,7 +106,7 @@ def publish(
     bytes: memory of the log, from 1793 KiB to 64 GiB, in whole segments of 256 KiB.
     mode: who may read, like a file's mode.
     lossless: whether readers that ask for it may hold the publisher up.
-    hash: what the flow hash of each packet is made from.
+    hash: what the flow hash of each packet is computed from.
     link_type: what packets begin with, a LINKTYPE_ number of libpcap; 1 is Ethernet.
     interface: the name that readers see.
     wait_ms: how long write() waits for readers that hold the log full, before packets are lost as

@@ -77,7 +77,7 @@ def _class_for(packet: Any, classes: dict[int, tuple[str, str]], library: str) -
     link_type = packet.link_type
     if link_type not in classes:
         known = ", ".join(map(str, sorted(classes)))
-        raise ValueError(f"link type {link_type} has no {library} class here: {known} have one")
+        raise ValueError(f"no {library} class for link type {link_type}: supported are {known}")
     module, name = classes[link_type]
     return getattr(_library(module, library), name)
 

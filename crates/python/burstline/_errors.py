@@ -2,17 +2,17 @@
 
 
 class Error(Exception):
-    """What goes wrong with a source, a publisher or a system call."""
+    """An error of a source, a publisher or a system call."""
 
 
 class AbsentError(Error, FileNotFoundError):
-    """Nobody publishes the name, and no file, set or interface is called so."""
+    """No publisher, file, set or interface has this name."""
 
     __str__ = Exception.__str__
 
 
 class RefusedError(Error, PermissionError):
-    """The system, or a publisher, does not let this process in."""
+    """The system, or a publisher, denies this process access."""
 
     __str__ = Exception.__str__
 
@@ -22,7 +22,7 @@ class ClosedError(Error, ValueError):
 
 
 class ReleasedError(Error, ValueError):
-    """The burst is released: the loop has gone on, or its ``with`` has ended."""
+    """The burst is released: the loop has moved on, or its ``with`` has ended."""
 
 
 class ForkedError(Error, RuntimeError):

@@ -78,7 +78,7 @@ class Packet:
 
 @final
 class Packets:
-    """The packets of a burst, the oldest first, each made when it is looked at."""
+    """The packets of a burst, the oldest first, each created on access."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Packet: ...
@@ -93,7 +93,7 @@ class PacketIterator:
 
 @final
 class Burst:
-    """A run of packets that lie where their source has put them, until it is released."""
+    """A run of packets that stay where their source put them, until it is released."""
 
     @property
     def worklist(self) -> npt.NDArray[np.void]: ...
@@ -131,7 +131,7 @@ class Burst:
 
 @final
 class Reader:
-    """What packets come from. One thread at a time, except close()."""
+    """A source of packets. One thread at a time, except close()."""
 
     def __new__(
         cls,
@@ -184,4 +184,4 @@ class Publisher:
 
 @final
 class View:
-    """Memory that numpy and memoryviews look at. Nobody makes one."""
+    """Memory that numpy and memoryviews refer to. Users do not create it."""

@@ -36,11 +36,11 @@ impl Share {
     }
 }
 
-/// A run of packets of one log, which lie where the source has put them.
+/// A run of packets of one log, in place where the source has put them.
 ///
 /// It is valid until its release: by the next step of the loop over its reader, at the end of `with
-/// burst:`, or by release(). After that everything asked of it raises ReleasedError. Arrays and
-/// memoryviews stay valid: they keep its memory until they are collected.
+/// burst:`, or by release(). After that any use raises ReleasedError. Arrays and memoryviews stay
+/// valid: they keep its memory until they are collected.
 #[pyclass(module = "burstline", frozen)]
 pub(crate) struct Burst(Share);
 
@@ -53,7 +53,7 @@ impl Burst {
     pub(crate) fn lent(&self) -> PyResult<Arc<Lent>> {
         let lent = self.0.lent().ok_or_else(|| {
             ReleasedError::new_err(
-                "this burst is released: the loop has gone on, or its `with` has ended; copy what \
+                "this burst is released: the loop has moved on, or its `with` has ended; copy what \
                  you keep (array.copy(), bytes(packet))",
             )
         })?;
@@ -79,7 +79,7 @@ impl Burst {
         match given {
             Ok(true) => Ok(()),
             Ok(false) => {
-                Err(PyValueError::new_err(format!("packet {index} has its verdict already")))
+                Err(PyValueError::new_err(format!("packet {index} already has its verdict")))
             }
             Err(error @ VerdictError::NoRoom { .. }) => {
                 Err(PyBufferError::new_err(error.to_string()))
@@ -101,7 +101,7 @@ impl Burst {
 fn waiting(lent: &Lent) -> PyResult<&Verdicts> {
     lent.verdicts.as_ref().ok_or_else(|| {
         PyValueError::new_err(
-            "no packets wait for this reader: burstline.open(NAME, verdicts=True) gives verdicts",
+            "no packets wait for this reader: to give verdicts, open(NAME, verdicts=True)",
         )
     })
 }
@@ -130,14 +130,14 @@ impl Burst {
         View::memory(self.lent()?).into_array(py, Dtype::Byte)
     }
 
-    /// The packets as objects, the oldest first, each made when it is looked at.
+    /// The packets as objects, the oldest first, each created on access.
     #[getter]
     fn packets(slf: &Bound<'_, Self>) -> PyResult<Packets> {
         slf.get().lent()?;
         Ok(Packets(slf.clone().unbind()))
     }
 
-    /// Bytes of each packet that are here: uint32, shape (n,), a copy.
+    /// Captured bytes of each packet: uint32, shape (n,), a copy.
     fn lengths<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.column(py, Dtype::U32, |seen| (seen.bytes.len() as u32).to_le_bytes())
     }
@@ -167,7 +167,7 @@ impl Burst {
 
     /// The verdict of each packet: a uint8 array of shape (n,) to be written, PASS at first. Its
     /// entries are read once, when the burst is released, for packets that verdict() and replace()
-    /// have not decided. Only of a reader that was opened with verdicts=True.
+    /// have not decided. Only for a reader that was opened with verdicts=True.
     #[getter]
     fn verdicts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let lent = self.lent()?;
@@ -191,7 +191,7 @@ impl Burst {
     }
 
     /// Sends other bytes in place of packet `index`, at once: 14 to 65535, from the link header on.
-    /// BufferError: earlier ones have yet to leave, and there is no room.
+    /// BufferError: earlier replacements are not sent yet and fill the room for them.
     fn replace(&self, index: isize, packet: &Bound<'_, PyBytes>) -> PyResult<()> {
         self.give(index, Verdict::Replace(packet.as_bytes()))
     }
@@ -210,32 +210,32 @@ impl Burst {
         Self::convert(slf, "to_arrow", with_bytes)
     }
 
-    /// What worklist["time_delta_ns"] counts from, in ns since 1970. times_ns() knows the packets
-    /// that lie too far away for a delta, too.
+    /// What worklist["time_delta_ns"] counts from, in ns since 1970. times_ns() is also right for
+    /// packets whose times are too far apart for a delta.
     #[getter]
     fn base_time_ns(&self) -> PyResult<u64> {
         Ok(self.lent()?.burst().base_time_ns())
     }
 
-    /// The number of the first packet that lies here, counted from 0 in each log of each epoch.
+    /// Number of its first packet before filtering, counted from 0 in each log of each epoch.
     #[getter]
     fn first_packet(&self) -> PyResult<u64> {
         Ok(self.lent()?.burst().first_packet())
     }
 
-    /// Which log of the name it is of, or which source: from 0.
+    /// Number of its log of the name, or of its source, from 0.
     #[getter]
     fn log(&self) -> PyResult<u32> {
         Ok(self.lent()?.log)
     }
 
-    /// Which publisher of the name it is of: a later one has a larger number. 0: not published.
+    /// Number of its publisher of the name: a later one's is larger. 0: not published.
     #[getter]
     fn epoch(&self) -> PyResult<u64> {
         Ok(self.lent()?.epoch)
     }
 
-    /// What worklist["hash"] is made from, such as "five-tuple"; "none": all are 0.
+    /// What worklist["hash"] is computed from, such as "five-tuple"; "none": all are 0.
     #[getter]
     fn hash_kind(&self) -> PyResult<String> {
         let code = self.lent()?.hash_kind;
@@ -249,7 +249,7 @@ impl Burst {
         self.0.lent().is_none()
     }
 
-    /// Gives the packets back; twice is as good as once. Views that are alive keep the memory.
+    /// Gives the packets back; a second call does nothing. Existing views keep the memory.
     fn release(&self) -> PyResult<()> {
         if let Some(lent) = self.0.lent() {
             lent.here().check()?;

@@ -46,7 +46,7 @@ pub(crate) enum Fault {
     /// Packets of this source do not wait for verdicts.
     #[error(
         "verdicts are given on the log of `burstline bounce A B --inline NAME`: {source_name} is \
-         no published log"
+         not a published log"
     )]
     NoVerdicts {
         /// The name of the source.
@@ -54,8 +54,8 @@ pub(crate) enum Fault {
     },
     /// An entry of the verdicts is invalid.
     #[error(
-        "verdicts[{index}] is {entry}: it must be PASS, DROP, REJECT or PASS_FLOW; the packet got \
-         none, and the others theirs"
+        "verdicts[{index}] is {entry}: it must be PASS, DROP, REJECT or PASS_FLOW; this packet \
+         got no verdict, the others did"
     )]
     Verdict {
         /// The index of the packet.

@@ -41,8 +41,8 @@ impl<T> Here<T> {
             return Ok(());
         }
         Err(ForkedError::new_err(format!(
-            "process {} opened this, and a child of it, process {here}, cannot use it: open it \
-             again in the child, or start the child by multiprocessing's \"spawn\"",
+            "process {} opened this; its child, process {here}, cannot use it: open it again in \
+             the child, or start the child with multiprocessing's \"spawn\"",
             self.owner
         )))
     }

@@ -58,7 +58,7 @@ impl PacketIterator {
     }
 }
 
-/// One packet of a burst. It is of no use once the burst is released; what `bytes` returned is.
+/// One packet of a burst. Valid until the burst is released; what `bytes` returned stays valid.
 #[pyclass(module = "burstline", frozen)]
 pub(crate) struct Packet {
     burst: Py<Burst>,
@@ -101,13 +101,13 @@ impl Packet {
         self.with(py, |seen| seen.packet.time_ns())
     }
 
-    /// How many of its bytes are here.
+    /// Number of its captured bytes.
     #[getter]
     fn length(&self, py: Python<'_>) -> PyResult<usize> {
         self.with(py, |seen| seen.bytes.len())
     }
 
-    /// Its bytes on the wire, without FCS: more than `length` where it was cut.
+    /// Number of its bytes on the wire, without FCS: more than `length` if it was truncated.
     #[getter]
     fn original_length(&self, py: Python<'_>) -> PyResult<usize> {
         self.with(py, |seen| seen.packet.original_length())
@@ -139,7 +139,7 @@ impl Packet {
         Ok(lent.links.link(lent.packet(self.index).packet.port()).0)
     }
 
-    /// Its flow hash, 32 bits; 0 where none was computed.
+    /// Its flow hash, 32 bits; 0 if none was computed.
     #[getter]
     fn hash(&self, py: Python<'_>) -> PyResult<u32> {
         self.with(py, |seen| seen.packet.desc().hash())
@@ -151,18 +151,18 @@ impl Packet {
         self.with(py, |seen| seen.flags())
     }
 
-    /// Its number in its log: see Burst.first_packet.
+    /// Its index in the burst, from 0.
     #[getter]
     fn index(&self) -> usize {
         self.index
     }
 
-    /// The packet as scapy knows it, from a copy of its bytes. Needs scapy.
+    /// The packet as a scapy packet, from a copy of its bytes. Needs scapy.
     fn scapy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::convert(slf, "to_scapy")
     }
 
-    /// The packet as dpkt knows it, from a copy of its bytes. Needs dpkt.
+    /// The packet as a dpkt object, from a copy of its bytes. Needs dpkt.
     fn dpkt<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::convert(slf, "to_dpkt")
     }

@@ -27,7 +27,7 @@ const STAGED_BYTES: usize = 256 << 10;
 /// The longest packet that fits a log with segments of 256 KiB.
 const LENGTH_MAX: usize = 128 << 10;
 
-/// Publishes packets under a name. burstline.publish() makes one.
+/// Publishes packets under a name. burstline.publish() creates one.
 #[pyclass(module = "burstline", frozen)]
 pub(crate) struct Publisher {
     state: Here<Mutex<State>>,
@@ -91,14 +91,16 @@ impl Publisher {
             TryLockError::WouldBlock => {
                 BusyError::new_err("another thread is in a call of this publisher")
             }
-            TryLockError::Poisoned(_) => Error::new_err("an earlier call of it has panicked"),
+            TryLockError::Poisoned(_) => {
+                Error::new_err("an earlier call of this publisher has panicked")
+            }
         })
     }
 }
 
 #[pymethods]
 impl Publisher {
-    /// Publishes `name`; burstline.publish() says what each argument is.
+    /// Publishes `name`; burstline.publish() explains each argument.
     #[new]
     #[pyo3(signature = (name, *, bytes = 16 << 20, mode = 0o600, lossless = false,
                         hash = "five-tuple", link_type = 1, interface = "python", wait_ms = 100))]
@@ -116,7 +118,7 @@ impl Publisher {
     ) -> PyResult<Self> {
         let wrong = |text: String| PyValueError::new_err(text);
         if name.contains(['?', '&']) || name.is_empty() {
-            return Err(wrong(format!("name is {name:?}: a word, or a path with a slash in it")));
+            return Err(wrong(format!("name is {name:?}: expected a word, or a path with a slash")));
         }
         let hash: HashKind = hash.parse().map_err(|error| wrong(format!("hash: {error}")))?;
         let lossless = if lossless { "yes" } else { "no" };
@@ -172,7 +174,7 @@ impl Publisher {
             return Ok(state.written.packets - before);
         }
         if packets.cast::<Packet>().is_ok() || PyBuffer::<u8>::get(packets).is_ok() {
-            let text = "packets is one packet: write([packet])";
+            let text = "packets is a single packet: use write([packet])";
             return Err(PyTypeError::new_err(text));
         }
         let outcome = stage_each(state, packets, now_ns, times_ns);
@@ -182,7 +184,7 @@ impl Publisher {
         Ok(state.written.packets - before)
     }
 
-    /// The ledger: one row, as of a Reader; `delivered` is what was published.
+    /// The ledger: one row, with the keys of a Reader's; `delivered` counts published packets.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let state = self.lock()?;
         let account = state.sink.as_ref().map(|sink| sink.account());
@@ -199,7 +201,7 @@ impl Publisher {
         report::to_dict(py, &[row], 0)
     }
 
-    /// Ends publishing: readers have 1 s to come to the end. Twice is as good as once.
+    /// Stops publishing; readers have 1 s to read the rest. A second call does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let mut guard = self.lock()?;
         let state = &mut *guard;
@@ -213,7 +215,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Under which name it publishes.
+    /// The name that it publishes under.
     #[getter]
     fn name(&self) -> &str {
         &self.name

@@ -24,7 +24,7 @@ const SNAPLEN_MAX: u32 = burstline_log::MAX_PACKET_BYTES as u32;
 /// The longest timeout, in s, limited by ns in 64 bits.
 const TIMEOUT_S_MAX: f64 = 1e9;
 
-/// What packets come from. burstline.open() makes one.
+/// A source of packets. burstline.open() creates one.
 #[pyclass(module = "burstline", frozen)]
 pub(crate) struct Reader {
     state: Here<Mutex<State>>,
@@ -131,7 +131,7 @@ fn closed() -> PyErr {
 
 #[pymethods]
 impl Reader {
-    /// Opens `source`; burstline.open() says what each argument is.
+    /// Opens `source`; burstline.open() explains each argument.
     #[new]
     #[pyo3(signature = (source, *, filter = None, snaplen = None, hash = "five-tuple",
                         window = 4, steal = false, verdicts = false))]
@@ -192,8 +192,8 @@ impl Reader {
         })
     }
 
-    /// The next burst; None if there is none within `timeout` s, or the source has ended. Releases
-    /// the one before. Without a timeout it waits.
+    /// Returns the next burst; None if none arrives within `timeout` s, or the source has ended.
+    /// Releases the previous one. Without a timeout it waits.
     #[pyo3(signature = (timeout = None))]
     fn next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Burst>> {
         let timeout_ns = match timeout {
@@ -223,8 +223,8 @@ impl Reader {
         }
     }
 
-    /// Releases the last burst and ends reading; twice is as good as once. Views stay valid. Any
-    /// thread may do it at any time: one that waits in this reader gets ClosedError.
+    /// Releases the last burst and ends reading; a second call does nothing. Views stay valid. Any
+    /// thread may call it at any time: one that waits in this reader gets ClosedError.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let state = self.state.get()?;
         *self.is_closing() = true;
@@ -245,7 +245,7 @@ impl Reader {
         Ok(*self.is_closing())
     }
 
-    /// Whether the source has ended, so that next() gives None for good.
+    /// Whether the source has ended: next() then always returns None.
     #[getter]
     fn ended(&self) -> PyResult<bool> {
         Ok(self.lock()?.has_ended)

@@ -143,7 +143,7 @@ def test_who_looks_on_and_what_takes_none_are_errors(bounce, name, trace, tmp_pa
             burst.verdicts  # noqa: B018 - it is the look that is wrong
         assert sum(map(len, reader)) == PACKETS
     assert bounce.end()["lost_total"] == 0
-    with pytest.raises(ValueError, match="no published log"):
+    with pytest.raises(ValueError, match="not a published log"):
         burstline.open(str(trace), verdicts=True)
     with burstline.publish(f"{name}-plain"):
         with pytest.raises(burstline.RefusedError, match="verdicts"):

@@ -29,8 +29,8 @@ pub enum ShareError {
     },
     /// The directory for names belongs to another user, or is open to others.
     #[error(
-        "{}: owner {uid}, mode {mode:04o}, and it must be user {ours}'s alone: \
-         rm -r it, or set BURSTLINE_RUN", path.display()
+        "{}: owner {uid}, mode {mode:04o}; it must be accessible to user {ours} only: \
+         remove it (rm -r), or set BURSTLINE_RUN", path.display()
     )]
     Directory {
         /// The directory.
@@ -67,7 +67,7 @@ pub enum ShareError {
     #[error(
         "no log is published as {name}{}: burstline doctor logs lists those that are; \
          start one with burstline capture SOURCE --publish {name}",
-        if *is_stale { " (any more: its publisher has gone)" } else { "" }
+        if *is_stale { " (its publisher has stopped)" } else { "" }
     )]
     Absent {
         /// The name.

@@ -181,7 +181,7 @@ impl Reply {
         let (version, kind) = fields.header().ok_or("its answer has no header")?;
         if kind == REFUSED {
             let refusal = fields.refusal().filter(|_| fields.0.is_empty());
-            return refusal.map(Self::Refused).ok_or("it refuses for a reason not known here");
+            return refusal.map(Self::Refused).ok_or("it refuses for an unknown reason");
         }
         if version != PROTOCOL_VERSION {
             let (theirs, ours) = (version.into(), PROTOCOL_VERSION.into());

@@ -17,7 +17,7 @@ pub enum Refusal {
         ours: u64,
     },
     /// The request is malformed.
-    #[error("it did not understand the request of {bytes} bytes: not a program of this kind?")]
+    #[error("it could not parse the request of {bytes} bytes: is the client a burstline program?")]
     Malformed {
         /// The length of the request.
         bytes: u64,
@@ -32,7 +32,7 @@ pub enum Refusal {
     },
     /// All seats are taken.
     #[error(
-        "all {readers} seats of a log are taken, its own threads' among them: end a reader; \
+        "all {readers} seats of a log are taken, including its own threads': end a reader; \
          burstline doctor logs lists them"
     )]
     Seats {
@@ -59,7 +59,7 @@ pub enum Refusal {
         most: u64,
     },
     /// The publisher does not allow lossless readers.
-    #[error("it lets no reader hold it up: read without ?lossless, or publish 'NAME?lossless=5s'")]
+    #[error("it allows no lossless readers: read without ?lossless, or publish 'NAME?lossless=5s'")]
     Lossless,
     /// The publisher's process has no descriptors left.
     #[error("it has no descriptors left of {limit}: raise its limit (ulimit -n), or end readers")]
@@ -71,7 +71,7 @@ pub enum Refusal {
     #[error("it has no memory for another reader: see free -m")]
     Memory,
     /// The name has fewer logs.
-    #[error("it has {count} logs, and number {asked} was asked for: they are counted from 0")]
+    #[error("it has {count} logs, numbered from 0; there is no log {asked}")]
     NoSuchLog {
         /// The requested number.
         asked: u64,
@@ -89,7 +89,7 @@ pub enum Refusal {
         waiting: u64,
     },
     /// The user has used up its calls per second.
-    #[error("user {uid} has called {most} times within a second, which is the maximum: wait")]
+    #[error("user {uid} has made {most} requests within a second, the maximum: try again later")]
     TooOften {
         /// The client's user.
         uid: u64,
@@ -98,7 +98,7 @@ pub enum Refusal {
     },
     /// A reader of this user exceeded the deadline for holding up the writer.
     #[error(
-        "a lossless reader of user {uid} has held it up for as long as it may: try again in \
+        "a lossless reader of user {uid} has held it up for the maximum time: try again in \
          {wait_s} s, or read without ?lossless"
     )]
     HeldUp {
@@ -117,8 +117,8 @@ pub enum Refusal {
     HasGiver,
     /// The remaining seats are reserved for other users.
     #[error(
-        "this user has {has} seats of a log and may have {most}; some are kept for others, its \
-         owner and root: end a reader; burstline doctor logs lists them"
+        "this user has {has} seats of a log, the maximum is {most}; some are reserved for other \
+         users, its owner and root: end a reader; burstline doctor logs lists them"
     )]
     UsersSeats {
         /// The number of the user's seats.

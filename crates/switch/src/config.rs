@@ -195,7 +195,7 @@ fn read(file: File, text: &str) -> Result<Config, Fault> {
     for MeterTable { name, rate } in file.meter {
         let meters = &mut config.rules.meters;
         if meters.iter().any(|(known, _)| known == name.get_ref()) {
-            let what = format!("there is a meter {} already", name.get_ref());
+            let what = format!("a meter {} already exists", name.get_ref());
             return Err((inside(text, &name.span()), what));
         }
         let quota = parse_quota(rate.get_ref());
@@ -209,7 +209,7 @@ fn read(file: File, text: &str) -> Result<Config, Fault> {
     }
     if file.rule.len() > RULES_MOST {
         let at = file.rule[RULES_MOST].flow.span().start;
-        return Err((at, format!("{} rules; there may be {RULES_MOST}", file.rule.len())));
+        return Err((at, format!("{} rules: must be at most {RULES_MOST}", file.rule.len())));
     }
     for FlowTable { flow } in file.rule {
         read_rule(&mut config, &flow, text)?;

@@ -44,7 +44,7 @@ impl Default for SwitchConfig {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SwitchError {
     /// The name is already taken.
-    #[error("{name} is an end of this switch already")]
+    #[error("{name} is already a port or mirror of this switch")]
     Taken {
         /// The name.
         name: String,
@@ -64,7 +64,7 @@ pub enum SwitchError {
         present: String,
     },
     /// The table is full of static entries.
-    #[error("no room for a static address: the table has {most}")]
+    #[error("no room for a static address: the table holds {most}")]
     TooManyAddresses {
         /// The capacity of the table.
         most: usize,

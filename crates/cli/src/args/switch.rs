@@ -28,8 +28,8 @@ Keys of the switch, for any port, beside those of its kind (burstline ports tap)
   trunk=LIST|all  the VLANs of a port with tags: 10,20-29
   native=N        the VLAN of a trunk's frames without tags
   isolate=GROUP   ports of one group do not reach each other
-  security=N      at most N addresses may send by the port
-  storm=RATE      at most this rate is flooded from the port: 500, 10Mbit
+  security=N      maximum number of source addresses on the port
+  storm=RATE      rate limit for packets flooded from the port: 500, 10Mbit
   mirror=TARGET   a sink or a port that gets a copy of both directions: log:sensor
 
 docs/switch.md explains the configuration file and the words of rules.";

@@ -190,7 +190,7 @@ fn more_workers_than_cores_share_them_unless_cores_are_named() {
     let placement = format!("A_{}", "A".repeat(60));
     let forced = run(&["balance", gen_, "--workers", "60", "--placement", &placement]);
     // (On a machine with that many cores it succeeds.)
-    let is_told = forced.stderr.contains("leave them to the kernel: without --placement");
+    let is_told = forced.stderr.contains("let the kernel place them: omit --placement");
     assert!(is_told || forced.code == Some(0), "{}", forced.stderr);
 }
 

@@ -194,7 +194,7 @@ fn what_is_missing_is_named_with_the_remedy() {
     let missing = ["query", "rates", &directory.file("")];
     for (python, wanted) in [
         ("/nonexistent/python3", "DuckDB is not installed in /nonexistent/python3; run: "),
-        ("/bin/true", "/bin/true: ended without an answer"),
+        ("/bin/true", "/bin/true: exited without an answer"),
     ] {
         let done = command(&missing).env("BURSTLINE_PYTHON", python).output().unwrap();
         let text = String::from_utf8(done.stderr).unwrap();

@@ -384,7 +384,7 @@ fn ports_come_and_go_while_others_lose_nothing() {
     assert!(pinging.wait_for("60 packets transmitted, 60 received").unwrap());
     for (line, reason) in [
         ("switch del-port lab tap:t9", "there is no port tap:t9; there are tap:t0, tap:t1"),
-        ("switch add-port lab tap:t0", "tap:t0 is an end of this switch already"),
+        ("switch add-port lab tap:t0", "tap:t0 is already a port or mirror of this switch"),
         ("switch add-port lab tap:t9?offloads=on", "tap:t9 has offloads=on, and tap:t0 cannot"),
         ("switch add-port lab nicsim:?mode=inline", "cannot send"),
         ("switch show nosuch", "no switch nosuch runs"),

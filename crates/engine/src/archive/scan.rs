@@ -86,7 +86,7 @@ impl fmt::Display for Fault {
                 )
             }
             Self::Counts { says, has } => {
-                write!(f, "sound segments declare {says} packets, and have {has}")
+                write!(f, "intact segments declare {says} packets, but contain {has}")
             }
             Self::Delivered { interface, says, has } => write!(
                 f,

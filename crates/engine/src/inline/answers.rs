@@ -96,6 +96,6 @@ impl Answers {
 
     fn lose(&mut self, error: &PortError) {
         self.back = Back::None;
-        self.fault = Some(format!("senders of rejected packets are not told: {error}"));
+        self.fault = Some(format!("senders of rejected packets get no answer: {error}"));
     }
 }

@@ -73,7 +73,7 @@ pub enum PlaceError {
     #[error(transparent)]
     Plan(PlanError),
     /// The request needs more cores than the machine has.
-    #[error("{0}, or leave them to the kernel: without --placement, --pool-node and --stack-node")]
+    #[error("{0}, or let the kernel place them: omit --placement, --pool-node and --stack-node")]
     TooFewCores(PlanError),
     /// The placement is for a different number of workers.
     #[error("--placement {placement} names {named} workers, this job has {}", workers(*count))]
@@ -89,7 +89,7 @@ pub enum PlaceError {
 
 fn workers(count: usize) -> String {
     match count {
-        0 => "no workers behind its receive threads".to_owned(),
+        0 => "none".to_owned(),
         1 => "one".to_owned(),
         count => format!("{count}"),
     }

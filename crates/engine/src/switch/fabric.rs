@@ -478,8 +478,8 @@ impl Fabric {
         if self.switch.loops() > 0 {
             let seconds = self.switch.loops();
             rows.notes.push(format!(
-                "addresses moved between ports all the time in {seconds} s: two ports seem to lead \
-                 to the same network"
+                "addresses kept moving between ports during {seconds} s: two ports seem to lead to \
+                 the same network"
             ));
         }
         rows

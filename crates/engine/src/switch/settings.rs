@@ -11,8 +11,8 @@ pub const SWITCH_KEYS: &[Key] = &[
     Key::text("trunk", "LIST|all", "The VLANs of a port with tags: 10,20-29"),
     Key::number("native", 1..=4094, "The VLAN of a trunk's frames without tags [default: none]"),
     Key::text("isolate", "GROUP", "Ports of one group do not reach each other"),
-    Key::number("security", 1..=1 << 20, "The most addresses that may send by the port"),
-    Key::text("storm", "RATE", "The most that is flooded from the port: 500, 10Mbit"),
+    Key::number("security", 1..=1 << 20, "Maximum number of source addresses on the port"),
+    Key::text("storm", "RATE", "Rate limit for packets flooded from the port: 500, 10Mbit"),
     Key::text("mirror", "TARGET", "A sink or a port that gets a copy of both directions"),
 ];
 

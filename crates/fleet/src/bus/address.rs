@@ -56,7 +56,7 @@ pub enum BusError {
         expected: &'static str,
     },
     /// An IPv6 address without brackets, which is ambiguous.
-    #[error("{text:?}: an IPv6 address stands in brackets: {instead}")]
+    #[error("{text:?}: write an IPv6 address in brackets: {instead}")]
     Bracket {
         /// The text as typed.
         text: String,
@@ -90,7 +90,7 @@ impl BusAddress {
     /// # Errors
     /// The text is invalid, or this program has no client for Kafka.
     pub fn kafka(text: &str) -> Result<Self, BusError> {
-        let expected = "HOST:PORT of brokers, with commas between, and ?topic=NAME or not, e.g. \
+        let expected = "HOST:PORT of brokers, separated by commas, optionally ?topic=NAME, e.g. \
                         10.0.0.9:9092?topic=flows";
         Self::built("kafka", cfg!(feature = "kafka"), text, &["topic"], expected)
     }
@@ -100,8 +100,8 @@ impl BusAddress {
     /// # Errors
     /// The text is invalid, or this program has no client for NATS.
     pub fn nats(text: &str) -> Result<Self, BusError> {
-        let expected = "HOST:PORT of servers, with commas between, and ?subject=NAME&stream=NAME \
-                        or not, e.g. 10.0.0.9:4222?stream=flows";
+        let expected = "HOST:PORT of servers, separated by commas, optionally \
+                        ?subject=NAME&stream=NAME, e.g. 10.0.0.9:4222?stream=flows";
         Self::built("nats", cfg!(feature = "nats"), text, &["subject", "stream"], expected)
     }
 
@@ -177,7 +177,7 @@ impl FromStr for SpoolPlace {
             BusError::Size { text: text.to_owned(), what }
         })?;
         if folder.is_empty() {
-            let expected = "a folder, and ?size=BYTES or not, e.g. /var/spool/flows?size=10g";
+            let expected = "a folder, optionally ?size=BYTES, e.g. /var/spool/flows?size=10g";
             return Err(BusError::Text { text: text.to_owned(), expected });
         }
         Ok(Self { folder: folder.into(), bytes })
@@ -226,7 +226,7 @@ mod tests {
         for (text, instead) in
             [("::1:1", "[::1]:1"), ("a:1,fe80::1%eth0:4222?stream=x", "[fe80::1%eth0]:4222")]
         {
-            let wanted = format!("{text:?}: an IPv6 address stands in brackets: {instead}");
+            let wanted = format!("{text:?}: write an IPv6 address in brackets: {instead}");
             assert_eq!(wrong(text), wanted);
         }
         // Not an address, whatever follows.

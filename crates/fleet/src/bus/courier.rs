@@ -129,7 +129,7 @@ impl Courier {
         if self.disk.is_none() {
             let name = disk_loss(error);
             let error = format!("--{}: keep records in the spool: {error}", self.account.kind);
-            self.tell(format!("{error}; they wait in memory"));
+            self.tell(format!("{error}; they are kept in memory"));
             self.disk = Some(Trouble { name, error });
         }
     }
@@ -313,7 +313,7 @@ mod tests {
         let said: Vec<String> = news.try_iter().collect();
         assert_eq!(said.len(), 1, "{said:?}");
         let wanted = "--nats: keep records in the spool: No such file or directory";
-        assert!(said[0].starts_with(wanted) && said[0].ends_with("wait in memory"), "{said:?}");
+        assert!(said[0].starts_with(wanted) && said[0].ends_with("kept in memory"), "{said:?}");
         let account = courier.conclude();
         assert_eq!((account.lost.len(), account.spooled.records), (1, 0));
         let lost = account.lost[0];

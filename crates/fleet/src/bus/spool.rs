@@ -150,7 +150,7 @@ impl Spool {
         }
         if offset < bytes {
             let (name, cut) = (path.display(), bytes - offset);
-            self.notes.push(format!("{name}: bytes at its end are no whole message: {cut}"));
+            self.notes.push(format!("{name}: its last {cut} bytes are not a complete message"));
         }
         if waiting == 0 {
             return fs::remove_file(path);
@@ -185,7 +185,7 @@ impl Spool {
         }
         let Some((begin, head)) = next_whole(file, offset + 1)? else { return Ok(None) };
         let lost = begin - offset;
-        let what = format!("{lost} bytes at {offset} are damaged, and what they held is lost");
+        let what = format!("{lost} bytes at {offset} are damaged; their content is lost");
         self.notes.push(format!("{name}: {what}"));
         Ok(Some((begin, head)))
     }

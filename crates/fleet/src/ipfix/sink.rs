@@ -50,7 +50,7 @@ pub enum CollectorError {
         name: String,
     },
     /// An IPv6 address without brackets, which is ambiguous.
-    #[error("{name:?}: an IPv6 address stands in brackets: {instead}")]
+    #[error("{name:?}: write an IPv6 address in brackets: {instead}")]
     Bracket {
         /// The text as typed.
         name: String,
@@ -290,6 +290,6 @@ mod tests {
             assert!(name.parse::<Collector>().is_err(), "{name}");
         }
         let error = "udp:::1:4739?domain=7".parse::<Collector>().unwrap_err().to_string();
-        assert!(error.ends_with(": an IPv6 address stands in brackets: [::1]:4739"), "{error}");
+        assert!(error.ends_with(": write an IPv6 address in brackets: [::1]:4739"), "{error}");
     }
 }

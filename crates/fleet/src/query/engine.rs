@@ -52,7 +52,7 @@ pub enum QueryError {
     /// No Python on this machine has the package.
     #[error(
         "DuckDB is not installed in {looked}; run: scripts/setup query, or python3 -m pip install \
-         duckdb==2.0.0 pytz==2026.6 and name that python3 by {VARIABLE}"
+         duckdb==2.0.0 pytz==2026.6 and set {VARIABLE} to that python3"
     )]
     NoEngine {
         /// Where it was searched.
@@ -91,7 +91,7 @@ impl Query<'_> {
         let failed = |what: String| QueryError::Failed(format!("{shown}: {what}"));
         let tree = std::path::absolute(self.tree).map_err(|error| failed(error.to_string()))?;
         let tree = tree.to_str().ok_or_else(|| {
-            failed("DuckDB opens no folder whose path is not UTF-8: rename it".to_owned())
+            failed("DuckDB cannot open a folder whose path is not UTF-8: rename it".to_owned())
         })?;
         let candidates = pythons();
         for python in &candidates {
@@ -131,7 +131,7 @@ impl Query<'_> {
             let status = child.wait().map_err(|error| broken(error.to_string()))?;
             return match status.code() {
                 Some(NO_DUCKDB) => Ok(None),
-                _ => Err(broken(format!("ended without an answer, {status}"))),
+                _ => Err(broken(format!("exited without an answer, {status}"))),
             };
         };
         let head = read(&first).map_err(&broken)?;
@@ -159,13 +159,13 @@ impl Answered {
             let status = self.child.wait().map_err(|error| broken(error.to_string()))?;
             return match status.success() {
                 true => Ok(None),
-                false => Err(broken(format!("ended in the middle of an answer, {status}"))),
+                false => Err(broken(format!("exited in the middle of an answer, {status}"))),
             };
         };
         let value = line.map_err(|error| error.to_string()).and_then(|line| read(&line));
         match value.map_err(broken)? {
             Value::Array(row) => Ok(Some(row)),
-            other => Err(failure(&other).unwrap_or_else(|| broken("a row is no array".into()))),
+            other => Err(failure(&other).unwrap_or_else(|| broken("a row is not an array".into()))),
         }
     }
 }
@@ -180,7 +180,7 @@ impl Drop for Answered {
 }
 
 fn read(line: &str) -> Result<Value, String> {
-    serde_json::from_str(line).map_err(|error| format!("no JSON: {error}"))
+    serde_json::from_str(line).map_err(|error| format!("invalid JSON: {error}"))
 }
 
 fn failure(value: &Value) -> Option<QueryError> {

@@ -54,7 +54,7 @@ pub(super) fn check(file: &File, metadata: &ParquetMetaData) -> Result<()> {
     let rows = metadata.row_groups().iter().map(|group| group.num_rows()).sum::<i64>();
     match rows == metadata.file_metadata().num_rows() {
         true => Ok(()),
-        false => wrong("damaged: its row groups have other rows than the file"),
+        false => wrong("damaged: the file and its row groups declare different numbers of rows"),
     }
 }
 
@@ -76,10 +76,10 @@ fn check_column(file: &File, bytes: u64, column: &ColumnChunkMetaData, rows: i64
     // The library panics on negative numbers, as a bug of the caller.
     let is_inside = 0 <= begin && begin <= data_at && 0 <= length && rows >= 0;
     if !is_inside || begin as u64 + length as u64 > bytes {
-        return wrong("it lies outside of the file");
+        return wrong("its position is outside the file");
     }
     if !matches!(column.compression(), Compression::ZSTD(_)) {
-        return Err(format!("it is packed by {}, not zstd", column.compression()));
+        return Err(format!("it is compressed with {}, not zstd", column.compression()));
     }
     let chunk = file.get_bytes(begin as u64, length as usize).map_err(text)?;
     let plain = column.clone().into_builder();
@@ -124,7 +124,7 @@ fn check_page(header: &[u8], page: &Page, column: &ColumnChunkMetaData) -> Resul
     };
     match is_known && header == header_of(page, plain.len()) {
         true => Ok(()),
-        false => wrong("a page is not what its header says"),
+        false => wrong("a page does not match its header"),
     }
 }
 
@@ -184,11 +184,11 @@ fn code(encoding: Encoding) -> i64 {
 
 /// Unpacks frames, up to slightly more than `most` bytes.
 fn unpacked(mut packed: &[u8], most: usize) -> Result<Vec<u8>> {
-    let failed = |error: FrameDecoderError| format!("a page is no zstd: {error}");
+    let failed = |error: FrameDecoderError| format!("a page is not zstd: {error}");
     let (mut decoder, mut plain) = (FrameDecoder::new(), Vec::new());
     while !packed.is_empty() {
         if !packed.starts_with(&FRAME) {
-            return wrong("a page is no zstd as it is written here");
+            return wrong("a page is not zstd as this program writes it");
         }
         decoder.init(&mut packed).map_err(failed)?;
         while !decoder.is_finished() && plain.len() <= most {

@@ -227,7 +227,7 @@ impl ControlView {
         // SAFETY: the header fits in the mapping, checked above; V2.
         let header = unsafe { base.cast::<Header>().as_ref() };
         if Word64::load(&header.magic, Acquire) != MAGIC {
-            return Err(AttachError::NotALog { reason: "the magic number is not there" });
+            return Err(AttachError::NotALog { reason: "its magic number is missing" });
         }
         let version = header.version.load(Relaxed);
         if version != VERSION {

@@ -30,8 +30,8 @@ pub enum VerdictError {
     },
     /// Replacements of packets that were not sent yet fill the memory for them.
     #[error(
-        "{waiting} replacements wait to be sent, and {bytes} bytes more have no room: give the \
-         older packets their verdicts first, or try again"
+        "{waiting} replacements wait to be sent, and there is no room for {bytes} bytes more: give \
+         the older packets their verdicts first, or try again"
     )]
     NoRoom {
         /// Replacements that the publisher has not taken yet.

@@ -87,21 +87,21 @@ impl Offer {
                 Reply::Refused(refusal) => {
                     return Err(ShareError::Refused { path: call.path, refusal });
                 }
-                _ => return Err(call.broken("its answer is not one to an attach")),
+                _ => return Err(call.broken("its answer does not fit an attach request")),
             };
             let Welcome { index, count, seat, window, part, .. } = welcome;
             if index as usize != logs.len() || index >= count || count as usize > LOGS_MAX {
                 return Err(call.broken("its logs are not in order"));
             }
             if index > 0 && welcome.epoch != epoch {
-                return Err(call.broken("its logs are of two epochs"));
+                return Err(call.broken("its logs have different epochs"));
             }
             if window as usize > MAX_WINDOW {
-                return Err(call.broken("it gives a window larger than there can be"));
+                return Err(call.broken("it grants a window larger than the maximum"));
             }
             let verdicts = if config.gives_verdicts { files.pop() } else { None };
             let Ok([packets, control, page]) = <[OwnedFd; 3]>::try_from(files) else {
-                return Err(call.broken("it does not pass as many descriptors as a log has"));
+                return Err(call.broken("it passes the wrong number of descriptors"));
             };
             epoch = welcome.epoch;
             let (seat, window, start) = (seat as usize, window as usize, config.start);

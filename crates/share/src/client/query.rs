@@ -29,7 +29,7 @@ pub fn query(name: &str) -> Result<PublisherStatus, ShareError> {
                 return Err(ShareError::Refused { path: path.to_owned(), refusal });
             }
             Reply::End => break,
-            _ => return Err(call.broken("its answer is not one to a query")),
+            _ => return Err(call.broken("its answer does not fit a query")),
         }
     }
     let uid = call.peer.uid;

@@ -33,8 +33,8 @@ fn one_reader_too_many_is_told_the_number() {
     assert_eq!(
         error.to_string(),
         format!(
-            "{name}: the publisher refuses: all 8 seats of a log are taken, its own threads' among \
-             them: end a reader; burstline doctor logs lists them"
+            "{name}: the publisher refuses: all 8 seats of a log are taken, including its own \
+             threads': end a reader; burstline doctor logs lists them"
         )
     );
     readers.pop();

@@ -48,7 +48,7 @@ fn several_logs_are_one_name() {
     assert_eq!(seats, [(0, 0), (1, 0), (1, 1)]);
     let beyond = AttachConfig { log: Some(2), ..AttachConfig::default() };
     let error = Attachment::open(&name, &beyond).unwrap_err().to_string();
-    assert!(error.ends_with("it has 2 logs, and number 2 was asked for: they are counted from 0"));
+    assert!(error.ends_with("it has 2 logs, numbered from 0; there is no log 2"));
 }
 
 /// Attaches to the current publisher at the path of a link's publisher.

@@ -54,7 +54,7 @@ fn each_user_has_a_directory_and_sees_roots() {
     assert_eq!(path, format!("{own}/{name}"));
     fs::set_permissions(own, std::os::unix::fs::PermissionsExt::from_mode(0o770)).unwrap();
     let (error, seen) = publish_in(&[], &name, "nobody");
-    let told = format!("{own}: owner 65534, mode 0770, and it must be user 65534's alone: ");
+    let told = format!("{own}: owner 65534, mode 0770; it must be accessible to user 65534 only: ");
     assert!(error.starts_with(&told), "{error}");
     assert_eq!(seen, roots);
     fs::remove_dir_all(own).unwrap();

@@ -140,7 +140,7 @@ impl Reader {
             return Ok(());
         }
         let Some((key, value)) = word.split_once('=') else {
-            return Err(format!("'{word}' is not a word of a rule"));
+            return Err(format!("'{word}' is neither a protocol nor KEY=VALUE"));
         };
         self.read_value(key, value)
     }
@@ -209,7 +209,7 @@ fn action(word: &str) -> Result<Action, String> {
     let (name, value) = word.split_once(':').unwrap_or((word, ""));
     let wrong = |expected: &str| format!("{word}: expected {expected}");
     let named = || match value {
-        "" => Err(wrong("a name behind the colon")),
+        "" => Err(wrong("a name after the colon")),
         _ => Ok(value.to_owned()),
     };
     let mut set = SetFields::default();
@@ -323,12 +323,12 @@ mod tests {
             ("tp_dst=80,actions=drop", 0, "tp_dst needs tcp, udp or sctp"),
             ("nw_src=1.2.3.4,actions=drop", 0, "nw_src needs ip"),
             ("ip, nw_src=1.2.3.4/33,actions=drop", 4, "expected IP or IP/N"),
-            ("ipx,actions=drop", 0, "'ipx' is not a word of a rule"),
+            ("ipx,actions=drop", 0, "'ipx' is neither a protocol nor KEY=VALUE"),
             ("dl_vlan=0,actions=drop", 0, "expected 1 to 4094"),
             ("reg0=1,actions=drop", 0, "there is no 'reg0'; there are in_port"),
             ("ip,actions=drop,flood", 16, "'flood' is not an action; there are drop"),
             ("ip,actions=meter:x", 11, "no action says where the packet goes"),
-            ("ip,actions=output:", 11, "a name behind the colon"),
+            ("ip,actions=output:", 11, "a name after the colon"),
             ("ip,actions=drop:1", 11, "takes no value"),
             ("ip,actions=", 11, "no action says where the packet goes"),
             ("priority=65536,actions=drop", 0, "expected 0 to 65535"),

@@ -117,8 +117,8 @@ fn obstacle(inventory: &Inventory, card: &Card, driver: &str) -> Option<Finding>
     let pages = inventory.huge_pages.iter().map(|pool| pool.total).sum::<u64>();
     (pages == 0).then(|| {
         let what = format!("{address}: {driver}; {bound} drives it, and there are no huge pages");
-        let cost = "dpdk: cannot open it: behind uio a card needs physical addresses, and only \
-                    huge pages keep theirs";
+        let cost = "dpdk: cannot open it: with uio a card needs physical addresses, which stay \
+                    the same only for huge pages";
         let mend = vec!["sysctl -w vm.nr_hugepages=128".to_owned()];
         Finding::defect(NAME, what, cost, "DPDK, Getting Started Guide for Linux", mend)
     })

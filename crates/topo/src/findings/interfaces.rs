@@ -19,13 +19,8 @@ pub(super) fn attached(inventory: &Inventory) -> Vec<Finding> {
         match card.attached {
             Attached::Software => {}
             Attached::Unknown if inventory.nodes.len() == 1 => {
-                findings.push(Finding::fine(
-                    name,
-                    format!(
-                        "{interface}: the machine has one \
-                                                           node"
-                    ),
-                ));
+                let what = format!("{interface}: the machine has one node");
+                findings.push(Finding::fine(name, what));
             }
             Attached::Unknown => findings.push(Finding::defect(
                 name,
@@ -41,7 +36,7 @@ pub(super) fn attached(inventory: &Inventory) -> Vec<Finding> {
             Attached::Node(node) if inventory.usable_on(node).next().is_none() => {
                 findings.push(Finding::defect(
                     name,
-                    format!("{interface} is at node {node}, where this process may use no core"),
+                    format!("{interface} is at node {node}, which has no core for this process"),
                     "each packet crosses between nodes: contiguous bursts kept 38 of 40 Gbit/s, \
                      scattered ones 13 of 24",
                     FAR_SOURCE,

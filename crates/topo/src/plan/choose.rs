@@ -63,7 +63,7 @@ impl<'a> Chooser<'a> {
         });
         match roomiest.filter(|node| self.has_cores(node.id)) {
             Some(node) => {
-                Ok((node.id, format!("no card is nearer to another node than {}", node.id)))
+                Ok((node.id, format!("its sources require no node other than {}", node.id)))
             }
             None => Err(self.without_cores(self.inventory.nodes[0].id)),
         }
@@ -169,7 +169,7 @@ impl<'a> Chooser<'a> {
             let why = match known {
                 Some(_) => "not allowed to this process (taskset, cpuset)",
                 None if self.inventory.offline.contains(&id) => "offline",
-                None => "not there",
+                None => "not present",
             };
             return Err(PlanError::Core { core: id, why, usable: self.usable() });
         };

@@ -211,7 +211,7 @@ fn wishes_that_contradict_each_other_are_refused() {
         ),
         (
             PlanRequest { cores: parse_cores("0,99").unwrap(), ..request(1) },
-            "core 99 cannot be used: it is not there",
+            "core 99 cannot be used: it is not present",
         ),
     ];
     for (request, expected) in cases {

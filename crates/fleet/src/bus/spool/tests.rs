@@ -135,7 +135,7 @@ fn behind_a_damaged_head_the_next_message_is_found() {
         let second = 10_000 + HEAD as u64;
         file.write_all_at(&[0xff], second + place).unwrap();
         let mut again = open_after(spool, &folder);
-        let said = format!("{second} bytes at {second} are damaged, and what they held is lost");
+        let said = format!("{second} bytes at {second} are damaged; their content is lost");
         assert!(again.notes.len() == 1 && again.notes[0].ends_with(&said), "{:?}", again.notes);
         assert_eq!(numbers(&mut again), [0, 2, 3]);
     }

@@ -129,14 +129,14 @@ pub(super) const FILES: &[Known] = &[
     ),
     note(
         "spool-cut",
-        &["bytes at its end are no whole message"],
+        &["bytes are not a complete message"],
         "The program ended while it was writing to the spool of records",
         "the note has file and bytes",
         "nothing: complete messages are sent",
     ),
     note(
         "spool-damaged",
-        &["are damaged, and what they held is lost"],
+        &["are damaged; their content is lost"],
         "Bytes of the spool differ from what was written; later messages are still sent",
         "the note has file and bytes",
         "check the disk",

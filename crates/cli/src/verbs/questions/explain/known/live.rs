@@ -232,16 +232,16 @@ pub(super) const LIVE: &[Known] = &[
     ),
     note(
         "rejects-unsaid",
-        &["senders of rejected packets are not told"],
+        &["senders of rejected packets get no answer"],
         "An answer to a rejected packet could not be sent; the packet is rejected nevertheless",
         "the note has the reason",
         "set the port that answers leave by up",
     ),
     note(
         "loop",
-        &["addresses moved between ports all the time"],
+        &["addresses kept moving between ports"],
         "Two ports of the switch lead to the same network, so frames circle",
-        "burstline switch status NAME",
+        "burstline switch macs NAME",
         "take one of the two ports out, or limit floods: storm=",
     ),
 ];

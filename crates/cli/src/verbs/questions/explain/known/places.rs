@@ -68,7 +68,7 @@ pub(super) const PLACES: &[Known] = &[
         "counters-differ",
         &[
             "one counter says",
-            "packets came, {theirs} were published",
+            "packets, {theirs} were published",
             "packets by its own counter",
             "missed packets:",
         ],
