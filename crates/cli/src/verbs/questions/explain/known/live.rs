@@ -156,7 +156,7 @@ pub(super) const LIVE: &[Known] = &[
         &[
             "offloads of {}",
             "packets have the device's hash",
-            "packets have a wrong checksum, the device reports",
+            "packets have a wrong checksum, according to the device",
         ],
         "What the device did for us, or says of packets",
         "burstline doctor dpdk",
