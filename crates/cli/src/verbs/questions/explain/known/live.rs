@@ -118,7 +118,7 @@ pub(super) const LIVE: &[Known] = &[
     ),
     note(
         "peer-event",
-        &["another one was turned away", "left: {fault}"],
+        &["another peer was refused", "left: {fault}"],
         "A guest or another dataplane came, left or was refused at a socket",
         "the event names the socket and the peer's number",
         "look at the peer's own log; one socket serves one peer",
