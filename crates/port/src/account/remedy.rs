@@ -50,7 +50,7 @@ impl Loss {
             Self::TxRingFull => "send more slowly (--rate), or use larger rings and more queues",
             Self::LinkDown => "set the interface up: ip link set IFACE up",
             Self::TxRefused => "check whether the other end is up: ip -s link show IFACE",
-            Self::TxRejected => "check the sender: its frames are malformed or longer than the MTU",
+            Self::TxRejected => "check the sender: frames are malformed or longer than the MTU",
             Self::Unconfirmed => "check the driver: it took the packet and never returned it",
             Self::VerdictLate => {
                 "give the readers of --inline their own cores, start more readers (workers=), or \

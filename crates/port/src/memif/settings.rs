@@ -6,7 +6,7 @@ use crate::live::WAIT;
 use crate::{AddressError, Key, Values};
 
 const QUEUES: Key =
-    Key::number("queues", 1..=QUEUES_MAX as u64, "Pairs of queues; a flow always uses the same one")
+    Key::number("queues", 1..=QUEUES_MAX as u64, "Pairs of queues; each flow uses only one pair")
         .or("1");
 
 const CLIENT: Key = Key::switch(

@@ -22,7 +22,7 @@ pub(super) const LIVE: &[Known] = &[
     ),
     note(
         "unfinished-packets",
-        &["packets are left for a device to finish"],
+        &["packets left checksums or segments to a device"],
         "Their sender left checksums or segments to the device, and they were delivered as they \
          came",
         "ethtool -k IFACE in the guest or on the host that sent them",
