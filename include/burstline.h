@@ -189,7 +189,7 @@ enum burstline_status
      */
     BURSTLINE_STATUS_ERROR_ARGUMENT = -1,
     /**
-     * The reader is closed, or never was open.
+     * The reader is closed, or was never open.
      */
     BURSTLINE_STATUS_ERROR_CLOSED = -2,
     /**

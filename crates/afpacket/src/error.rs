@@ -47,7 +47,7 @@ pub enum AfPacketError {
         bytes: usize,
     },
     /// The filter is too long.
-    #[error("a filter of {instructions} instructions; the kernel takes 1 to {most}")]
+    #[error("a filter of {instructions} instructions; the kernel accepts 1 to {most}")]
     BadFilter {
         /// Instructions of the filter.
         instructions: usize,
@@ -56,8 +56,8 @@ pub enum AfPacketError {
     },
     /// The inherited descriptor is not a suitable packet socket.
     #[error(
-        "descriptor {number}: {source}; it has to be socket(AF_PACKET, SOCK_RAW, 0), bound to \
-         nothing and kept open across exec"
+        "descriptor {number}: {source}; it must be socket(AF_PACKET, SOCK_RAW, 0), unbound and \
+         kept open across exec"
     )]
     BadInherited {
         /// Its number.

@@ -46,7 +46,7 @@ impl Fault {
     }
 
     pub(crate) fn closed() -> Self {
-        Self::new(Status::ErrorClosed, "this reader is closed, or never was open")
+        Self::new(Status::ErrorClosed, "this reader is closed, or was never open")
     }
 
     pub(crate) fn broken() -> Self {

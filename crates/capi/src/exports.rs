@@ -201,8 +201,8 @@ pub unsafe extern "C" fn burstline_account(
             let ours = size_of::<Statistics>() as u32;
             if theirs < ours {
                 return Err(Fault::argument(format!(
-                    "statistics.size is {theirs}, and no struct burstline_statistics is smaller \
-                     than {ours}: set it to sizeof it"
+                    "statistics.size is {theirs}, but struct burstline_statistics has at least \
+                     {ours} bytes: set it to its sizeof"
                 )));
             }
             let held = handle.held() as u32;
@@ -230,7 +230,7 @@ pub unsafe extern "C" fn burstline_port_name(
             unsafe { fill(name, "name", PortName { link_type: 0, name: [0; 60] })? };
             let number = u8::try_from(port);
             let number =
-                number.map_err(|_| Fault::argument(format!("port {port}: there are 256")))?;
+                number.map_err(|_| Fault::argument(format!("port {port}: must be 0-255")))?;
             let Some((link_type, text)) = handle.reading()?.port_name(log, number)? else {
                 return Ok(Status::None);
             };
@@ -344,7 +344,7 @@ pub(crate) unsafe fn string<'a>(name: *const c_char) -> Result<&'a str, Fault> {
     check(name, "name")?;
     // SAFETY: the caller's promise.
     let name = unsafe { CStr::from_ptr(name) };
-    name.to_str().map_err(|_| Fault::argument(format!("{name:?} is no UTF-8")))
+    name.to_str().map_err(|_| Fault::argument(format!("{name:?} is not UTF-8")))
 }
 
 /// # Safety

@@ -44,8 +44,8 @@ pub(crate) unsafe fn read(options: *const Options) -> Result<Options, Fault> {
     let is_newer = (ours..size as usize).any(|at| unsafe { bytes.add(at).read() } != 0);
     if is_newer {
         return Err(Fault::argument(format!(
-            "options.size is {size} and this library knows {ours} bytes of it, but what is behind \
-             them is not 0: this program needs a newer libburstline"
+            "options.size is {size}, but this library knows only {ours} bytes of it, and the rest \
+             is not 0: this program needs a newer libburstline"
         )));
     }
     // SAFETY: at least as large as ours, as just checked.

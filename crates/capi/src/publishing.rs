@@ -71,7 +71,7 @@ pub unsafe extern "C" fn burstline_writer_port(
         let named = unsafe { string(name) }.and_then(|name| {
             let number = u8::try_from(port);
             let number =
-                number.map_err(|_| Fault::argument(format!("port {port}: there are 256")))?;
+                number.map_err(|_| Fault::argument(format!("port {port}: must be 0-255")))?;
             let link = u16::try_from(link_type);
             let link =
                 link.map_err(|_| Fault::argument(format!("link_type {link_type}: at most 65535")))?;
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn burstline_writer_account(
             let theirs = unsafe { ptr::addr_of!((*statistics).size).read() };
             let ours = size_of::<WriterStatistics>() as u32;
             if theirs < ours {
-                let text = format!("statistics.size is {theirs}: set it to sizeof it, {ours}");
+                let text = format!("statistics.size is {theirs}: set it to its sizeof, {ours}");
                 return Err(Fault::argument(text));
             }
             let found = writers::with(writer, |writing| Ok(writing.statistics()))?;
@@ -237,7 +237,7 @@ unsafe fn write_each(
         let PacketToWrite { bytes, length, port, flags, .. } = packet;
         if !(1..=LENGTH_MAX).contains(&length) || bytes.is_null() {
             let text = format!(
-                "packets[{index}] has {length} bytes at {bytes:p}: from 1 to {LENGTH_MAX}, not NULL"
+                "packets[{index}] has {length} bytes at {bytes:p}: must be 1-{LENGTH_MAX}, not NULL"
             );
             return Err(Fault::argument(text));
         }

@@ -45,7 +45,7 @@ impl Reading {
         let first = self.follower.first_log();
         let end = first as usize + self.follower.feeds().len();
         if !(first as usize..end).contains(&(log as usize)) {
-            let text = format!("log {log}: this reader has those of [{first}, {end})");
+            let text = format!("log {log}: this reader has only logs [{first}, {end})");
             return Err(Fault::argument(text));
         }
         Ok(self.follower.port_name(log, port))

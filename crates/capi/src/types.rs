@@ -86,7 +86,7 @@ pub enum Status {
     End = 2,
     /// An argument is NULL, misaligned or out of its range.
     ErrorArgument = -1,
-    /// The reader is closed, or never was open.
+    /// The reader is closed, or was never open.
     ErrorClosed = -2,
     /// The burst is not held: it was released, or comes from another reader.
     ErrorNotHeld = -3,

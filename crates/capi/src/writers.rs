@@ -229,7 +229,7 @@ fn lock(writing: &Mutex<Writing>) -> Result<MutexGuard<'_, Writing>, Fault> {
 }
 
 fn closed() -> Fault {
-    Fault::new(Status::ErrorClosed, "this writer is finished, or never was open")
+    Fault::new(Status::ErrorClosed, "this writer is finished, or was never open")
 }
 
 /// Removes a writer from the table and ends its log. If a thread is in a call, that thread ends it.

@@ -404,8 +404,8 @@ fn plan(options: &DeviceOptions, raw: &ffi::Device) -> Result<ffi::Plan, DpdkErr
         return Err(DpdkError::TooManyQueues { device: device(), wanted, most });
     }
     if options.checksums && raw.checksums == 0 {
-        let action = "look at checksums";
-        let reason = format!("{} does not: without checksums=", driver_name(raw));
+        let action = "check checksums";
+        let reason = format!("{} cannot: leave out checksums=", driver_name(raw));
         return Err(DpdkError::Device { device: device(), action, reason });
     }
     let node = options.node.map_or(raw.node, |node| node as i32);

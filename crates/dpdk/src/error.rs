@@ -14,8 +14,8 @@ pub enum DpdkError {
     },
     /// EAL already runs with the options of another port.
     #[error(
-        "DPDK already runs with `{running}`, and {device} needs `{wanted}`: give huge, memory \
-         and eal to the first dpdk: port only, or to all the same"
+        "DPDK already runs with `{running}`, but {device} needs `{wanted}`: give huge, memory \
+         and eal only to the first dpdk: port, or the same values to all"
     )]
     OtherOptions {
         /// The arguments it was started with.
@@ -39,8 +39,8 @@ pub enum DpdkError {
     /// A kernel device that should be the other end does not exist. DPDK would treat the path as
     /// that of a socket.
     #[error(
-        "dpdk:{device}: there is no {file}: modprobe vhost_net, or path= of a socket that a \
-         vhost-user server has made"
+        "dpdk:{device}: there is no {file}: modprobe vhost_net, or give path= of the socket of a \
+         vhost-user server"
     )]
     NoFile {
         /// Its devargs.
@@ -59,7 +59,7 @@ pub enum DpdkError {
         reason: String,
     },
     /// More queues were requested than the device has.
-    #[error("dpdk:{device}: {wanted} queues requested, and it has {most}: queues={most}")]
+    #[error("dpdk:{device}: {wanted} queues requested, but it has only {most}: queues={most}")]
     TooManyQueues {
         /// Its devargs.
         device: String,
@@ -70,8 +70,8 @@ pub enum DpdkError {
     },
     /// No memory for mbufs.
     #[error(
-        "dpdk:{device}: no memory for {mbufs} mbufs of {room} bytes: more with memory=MIB, fewer \
-         with pool=MBUFS, or huge=no"
+        "dpdk:{device}: no memory for {mbufs} mbufs of {room} bytes: raise memory=MIB, lower \
+         pool=MBUFS, or use huge=no"
     )]
     NoPool {
         /// Its devargs.
@@ -90,7 +90,7 @@ pub enum DpdkError {
         what: &'static str,
     },
     /// Another port of this job has the device open with other options.
-    #[error("dpdk:{device}: it is open already, with other options: give both ports the same")]
+    #[error("dpdk:{device}: already open with other options: give both ports the same")]
     OpenOtherwise {
         /// Its devargs.
         device: String,

@@ -120,7 +120,7 @@ impl Asked {
         // SAFETY: `offers` is written only during the call.
         let code = unsafe { ffi::shim_offers(port, &mut offers) };
         if code != 0 {
-            return Err(refusal(options, "tell what it can do", reason(code)));
+            return Err(refusal(options, "report its offloads", reason(code)));
         }
         let keyed = match options.rss {
             Rss::Keyed(key) => Some(keyed(&offers, driver, options, &key)?),
@@ -154,7 +154,7 @@ impl Asked {
             // SAFETY: EAL runs.
             let code = unsafe { ffi::shim_times_start() };
             if code != 0 {
-                return Err(refusal(options, "tell when packets came", reason(code)));
+                return Err(refusal(options, "stamp packets", reason(code)));
             }
         }
         let rss = match self.is_spreading {
@@ -178,7 +178,7 @@ impl Asked {
         plan: &ffi::Plan,
         options: &DeviceOptions,
     ) -> Result<Spreading, DpdkError> {
-        let refused = |why| refusal(options, "spread packets by our key", why);
+        let refused = |why| refusal(options, "set our RSS key", why);
         let has_hashes = plan.hash != 0;
         let Some(mut now) = told(port, self.offers.key_bytes) else {
             let (functions, has_our_key) = (self.offers.rss, self.keyed.is_some());
@@ -224,7 +224,7 @@ fn keyed(
     let refused = |why| Err(refusal(options, "spread packets by a hash", why));
     let bytes = usize::from(offers.key_bytes);
     if offers.rss == 0 {
-        return refused(format!("{driver} does not: leave out rss="));
+        return refused(format!("{driver} cannot: leave out rss="));
     }
     if !(RSS_KEY_BYTES..=ffi::KEY_MOST).contains(&bytes) {
         return refused(format!("{driver} has keys of {bytes} bytes: leave out rss="));
@@ -242,11 +242,11 @@ fn time_unit(
     let known = CLOCKS.iter().find(|(name, _)| *name == driver);
     known.map(|(_, unit_ns)| *unit_ns).ok_or_else(|| {
         let why = match offers.has_times {
-            0 => "does not",
-            _ => "stamps packets by its own clock, whose unit is unknown here",
+            0 => "cannot",
+            _ => "has its own clock, whose unit is unknown here",
         };
-        let why = format!("{driver} {why}: without timestamps=device");
-        refusal(options, "tell when packets came", why)
+        let why = format!("{driver} {why}: leave out timestamps=device");
+        refusal(options, "stamp packets", why)
     })
 }
 

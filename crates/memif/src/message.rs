@@ -77,7 +77,7 @@ pub enum Fault {
     #[error("it has closed the connection")]
     Closed,
     /// The peer has disconnected with a reason.
-    #[error("it disconnects: {0}")]
+    #[error("it disconnected: {0}")]
     Left(String),
     /// The message does not have 128 bytes.
     #[error("a message of {0} bytes: expected {MESSAGE_BYTES}")]
@@ -102,7 +102,7 @@ pub enum Fault {
     #[error("version {0:#x}: expected {VERSION:#x}")]
     Version(u16),
     /// The client wants another interface.
-    #[error("interface {wanted}: this one is {ours}; both ends have the same id")]
+    #[error("interface {wanted}: this one is {ours}; both ends need the same id")]
     Id {
         /// The client's number.
         wanted: u32,

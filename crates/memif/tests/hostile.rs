@@ -258,7 +258,10 @@ fn every_fault_of_a_message_has_a_line_with_its_number() {
             ],
             "begins with 0x0: expected 0x3e31f20",
         ),
-        (vec![(Message::Disconnect { reason: "a\u{1b}[2J".to_owned() }, vec![])], "it disconnects"),
+        (
+            vec![(Message::Disconnect { reason: "a\u{1b}[2J".to_owned() }, vec![])],
+            "it disconnected",
+        ),
     ] {
         let fault = hear(messages);
         assert!(fault.contains(expected), "{fault}");

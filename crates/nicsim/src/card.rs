@@ -101,7 +101,7 @@ impl Settings {
                 "log",
                 self.log_bytes as u64,
                 SEGMENTS.contains(&segments),
-                "room for 3 segments to 65536",
+                "room for 3 to 65536 segments",
             ),
             ("mtu", self.longest as u64, (60..=16_128).contains(&self.longest), "60 to 16128"),
             ("rate", line as u64, LINES.contains(&line), "10 Mbit/s to 1 Tbit/s"),
@@ -109,7 +109,7 @@ impl Settings {
                 "fifo",
                 self.fifo as u64,
                 (self.longest + 16..=1 << 30).contains(&(self.fifo / self.queues.max(1))),
-                "for each queue room for one longest frame, up to 1 GiB",
+                "room for one longest frame in each queue, up to 1 GiB",
             ),
         ];
         let wrong = rows.into_iter().find(|&(_, _, is_right, _)| !is_right);
@@ -166,7 +166,7 @@ impl Room {
         let bytes = receiving + if copies_to_send { sending } else { 0 };
         let most = u64::from(u32::MAX);
         if bytes > most {
-            let allowed = "all buffers of all queues, with those to spare, in 4 GiB";
+            let allowed = "all buffers of all queues, spare ones included, in 4 GiB";
             return Err(CardError::Setting { what: "buffers", value: bytes, allowed });
         }
         let memory = HostMemory::create(&settings.name, (bytes as usize).max(1))?;

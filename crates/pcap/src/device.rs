@@ -74,15 +74,15 @@ impl Device {
             (Some(rule), Some(rest)) => rule.rest = rest,
             (None, Some(_)) => {
                 return Err(format!(
-                    "{PREFIX}{text}: rest= is the verdict on what the filter leaves out, and this \
-                     program gives none: add verdict=pass, or leave rest= out"
+                    "{PREFIX}{text}: rest= is the verdict on packets that the filter rejects, but \
+                     this program gives none: add verdict=pass, or leave rest= out"
                 ));
             }
             (_, None) => {}
         }
         if device.rule.is_none() && device.drops.is_some() {
             return Err(format!(
-                "{PREFIX}{text}: drops= says which packets end, and this program gives no \
+                "{PREFIX}{text}: drops= says which packets to drop, but this program gives no \
                  verdicts: add verdict=pass, or leave drops= out"
             ));
         }

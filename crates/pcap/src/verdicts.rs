@@ -38,8 +38,8 @@ pub(crate) enum Refusal {
     LooksOn,
     /// No packet waits for a decision.
     #[error(
-        "no packet waits for a verdict: a packet has one from when it is given to the program \
-         until the callback returns, or the next packet is asked for, and only once"
+        "no packet waits for a verdict: each packet takes only one, until its callback returns or \
+         the next packet is requested"
     )]
     NoPacket,
     /// The log refused the verdict.

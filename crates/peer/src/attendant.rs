@@ -229,7 +229,7 @@ impl<D: Dialogue, N: FnMut() -> D> Server<N> {
             if let Some(accepted) = self.listener.as_ref().map(Listener::accept) {
                 pauses = is_refused(&accepted);
                 if accepted.is_ok() {
-                    self.tell("another one was turned away: a socket serves one peer");
+                    self.tell("another peer was refused: a socket serves one peer");
                 }
             }
             dialogue.hear(socket)?;

@@ -47,7 +47,7 @@ pub enum ListenError {
     },
     /// A file that is not a socket is at the path.
     #[error(
-        "{}: a file is there that is not a socket: remove it, or choose another path",
+        "{}: the file there is not a socket: remove it, or choose another path",
         path.display()
     )]
     NotASocket {

@@ -65,6 +65,6 @@ fn a_thread_that_cannot_let_anybody_in_sleeps() {
     wait_for(|| diary.has_peer());
     let (_second, worked) = milliseconds_of_work(&path);
     assert!(worked < 100, "{worked} ms beside a peer");
-    wait_for(|| diary.events().iter().any(|event| event.contains("turned away")));
+    wait_for(|| diary.events().iter().any(|event| event.contains("another peer was refused")));
     drop(attendant);
 }

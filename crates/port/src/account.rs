@@ -104,31 +104,31 @@ losses! {
     FrameTooSmall = "frame_too_small", Miss, Interface;
     /// The card's own buffer was full: the driver gave it no room in memory fast enough.
     FifoOverflow = "fifo_overflow", Miss, Interface;
-    /// It was on the card when that restarted, or came before it was ready again.
+    /// The packet was on the card when the card restarted, or came before it was ready again.
     DeviceReset = "device_reset", Miss, Interface;
-    /// The device had no room for it, by its own count.
+    /// The device had no room for it, according to its own counter.
     DeviceMissed = "imissed", Miss, Interface;
-    /// The device found it damaged, by its own count.
+    /// The device found it damaged, according to its own counter.
     DeviceErrors = "ierrors", Miss, Interface;
     /// No mbuf was free for it, because packets were not given back fast enough.
     NoMbuf = "rx_nombuf", Miss, Interface;
-    /// The kernel named a frame that cannot hold it.
+    /// The kernel or a peer described a buffer that cannot hold it.
     BadDescriptor = "bad_descriptor", Drop, Host;
-    /// The checksum of its segment of the recording does not hold.
+    /// The checksum of its segment in the recording does not match.
     Corrupt = "corrupt", Drop, Host;
-    /// The recording lacks its segment, by the numbers of the packets around it.
+    /// Its segment is missing from the recording: the numbers of the packets around it have a gap.
     MissingSegments = "missing_segments", Miss, Host;
     /// The fault injector dropped it.
     Injected = "injected", Drop, Host;
     /// The file takes one link type, and the packet has another.
     LinkMismatch = "link_mismatch", Drop, Host;
-    /// The packet is longer than the sink takes: a file's segment, a frame, the interface's MTU.
+    /// The packet is longer than the sink accepts: a file's segment, a frame, the interface's MTU.
     TooLong = "too_long", Drop, Host;
     /// The packet is shorter than an Ethernet header.
     TooShort = "too_short", Drop, Host;
     /// Its source is a group address or 0, which no station sends.
     BadSource = "bad_source", Drop, Host;
-    /// Its source may not send by this port: security=, or a static address.
+    /// Its source address is not allowed at this port: security=, or a static address elsewhere.
     PortSecurity = "port_security", Drop, Host;
     /// The port flooded more than storm= allows.
     StormLimited = "storm_limited", Drop, Host;
@@ -136,11 +136,11 @@ losses! {
     Metered = "metered", Drop, Host;
     /// No verdict came for it within the deadline of --inline.
     VerdictLate = "verdict_late", Drop, Host;
-    /// No worker was there to give it a verdict, from the start or any more.
+    /// No worker was attached to give it a verdict: none had started yet, or it had left.
     NoVerdict = "no_verdict", Drop, Host;
     /// Too many packets waited for a verdict, and it was the oldest.
     VerdictNoRoom = "verdict_no_room", Drop, Host;
-    /// Its verdict was none of the known ones, or its replacement out of bounds.
+    /// Its verdict was not a known value, or its replacement was out of bounds.
     VerdictInvalid = "verdict_invalid", Drop, Host;
     /// The rule of --shed does not apply to its link type; its source ended there.
     Unjudged = "unjudged", Drop, Host;
@@ -150,7 +150,7 @@ losses! {
     DiskFull = "disk_full", Full, Host;
     /// Writing it failed, or syncing it to the disk: it may not be there.
     WriteError = "write_error", Full, Host;
-    /// The reader of the pipe has gone.
+    /// The reader of the pipe has closed it.
     PipeClosed = "pipe_closed", Full, Host;
     /// The reader of the pipe took nothing for 1 s at exit.
     PipeFull = "pipe_full", Full, Host;
@@ -162,7 +162,7 @@ losses! {
     TxRefused = "tx_refused", Full, Host;
     /// The kernel found something wrong with it, and did not send it.
     TxRejected = "tx_rejected", Drop, Host;
-    /// The device took it, and never said that it was sent.
+    /// The device took it, and never confirmed that it was sent.
     Unconfirmed = "unconfirmed", Full, Host;
     /// The filter rejected it.
     Filtered = "filtered", Choice, Nowhere;
@@ -170,7 +170,7 @@ losses! {
     Passed = "passed", Choice, Nowhere;
     /// The port of the switch does not carry its VLAN.
     VlanFiltered = "vlan_filtered", Choice, Nowhere;
-    /// Its destination is one that switches do not pass on: 01:80:c2:00:00:00 to 0f.
+    /// Its destination is an address that switches do not forward: 01:80:c2:00:00:00 to 0f.
     LinkLocal = "link_local", Choice, Nowhere;
     /// Its destination is at the port that it came from.
     SamePort = "same_port", Choice, Nowhere;
@@ -184,7 +184,7 @@ losses! {
     Shed = "shed", Choice, Nowhere;
     /// A reader's verdict dropped it.
     DroppedByVerdict = "dropped_by_verdict", Choice, Nowhere;
-    /// A reader's verdict rejected it, and its sender may have an answer.
+    /// A reader's verdict rejected it; its sender may have been sent an answer.
     RejectedByVerdict = "rejected_by_verdict", Choice, Nowhere;
     /// Aged out before a trigger.
     Expired = "expired", Choice, Nowhere;

@@ -114,7 +114,7 @@ pub enum PortError {
         port: String,
     },
     /// The device is already open with other settings.
-    #[error("{port}: this program has opened the device with other settings: write the same twice")]
+    #[error("{port}: the device is already open with other settings: use the same for both ports")]
     DeviceDiffers {
         /// The address.
         port: String,
@@ -146,7 +146,7 @@ pub enum PortError {
         port: String,
     },
     /// A single port was requested.
-    #[error("{port} has {queues} receive queues, a port each: name one, e.g. xdp:eth0@0")]
+    #[error("{port} has {queues} receive queues, one port each: name one, e.g. xdp:eth0@0")]
     SeveralQueues {
         /// The address.
         port: String,

@@ -33,10 +33,8 @@ use crate::{
 pub(crate) const KEYS: &[Key] = &[
     // The minimum: two segments and one for a reader, twice.
     Key::size("bytes", 1793 << 10..=64 << 30, "Memory of the log, in whole segments").or("16m"),
-    Key::text("mode", "OCTAL", "Who may read it, like a file's mode: 0660 [default: 0600]"),
-    Key::switch("lossless", "Whether readers that request it may hold the sink up")
-        .or("no")
-        .alone(),
+    Key::text("mode", "OCTAL", "Who may read it, as a file mode: 0660 [default: 0600]"),
+    Key::switch("lossless", "Whether readers that request it may block the sink").or("no").alone(),
     WAIT,
 ];
 

@@ -149,7 +149,7 @@ pub const SCHEMES: &[Scheme] = &[
     Scheme {
         name: FILE,
         target: "PATH",
-        help: "a capture file, FIFO or - : pcap, pcapng, either in gzip or zstd; writes pcapng",
+        help: "a capture file, FIFO or - : pcap or pcapng, also in gzip or zstd; writes pcapng",
         example: "file:trace.pcap",
         source: Some(Face {
             keys: file::SOURCE_KEYS,
@@ -162,7 +162,7 @@ pub const SCHEMES: &[Scheme] = &[
     Scheme {
         name: file::SET,
         target: "FOLDER|GLOB",
-        help: "the capture files of a folder, or those that fit a pattern, in order of time as one \
+        help: "the capture files of a folder, or those that match a pattern, in time order as one \
                source",
         example: "set:/var/rec/*.pcapng",
         source: Some(Face {
@@ -221,7 +221,7 @@ pub const SCHEMES: &[Scheme] = &[
         name: "tap",
         target: "NAME",
         help: "an interface that the program makes: it receives what the host sends there, and \
-               the host receives what it sends; needs CAP_NET_ADMIN",
+               sends to the host; needs CAP_NET_ADMIN",
         example: "tap:host0?mtu=9000",
         source: Some(Face {
             keys: tap::KEYS,
@@ -249,8 +249,8 @@ pub const SCHEMES: &[Scheme] = &[
     Scheme {
         name: "memif",
         target: "PATH",
-        help: "another dataplane (VPP, DPDK) at the socket PATH, by memory that both share: \
-               receives what it sends, and sends to it",
+        help: "another dataplane (VPP, DPDK) at the socket PATH, through shared memory: receives \
+               what it sends, and sends to it",
         example: "memif:/run/memif.sock?client",
         source: Some(Face {
             keys: memif::KEYS,

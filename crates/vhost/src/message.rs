@@ -81,7 +81,7 @@ pub enum Fault {
         expected: usize,
     },
     /// Descriptors were lost in transit.
-    #[error("a message has more descriptors than a message can bring")]
+    #[error("descriptors of a message were lost: it had too many")]
     Cut,
     /// The message has more descriptors than any request takes.
     #[error("{0} descriptors came with a message: at most {FILES_MAX}")]

@@ -79,7 +79,7 @@ pub enum RingFault {
         size: u16,
     },
     /// The file of the ring's memory was truncated.
-    #[error("the guest has cut the file of its memory")]
+    #[error("the guest has truncated the file of its memory")]
     Lost,
 }
 

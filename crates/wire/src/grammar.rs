@@ -70,7 +70,7 @@ pub enum GrammarError {
     Bounds(Bounds),
     /// Not a rate.
     #[error(
-        "expected packets/s (500, 1k, 14.88M), line rate (9.5Gbit), or a part of the link's (50%)"
+        "expected packets/s (500, 1k, 14.88M), line rate (9.5Gbit), or a percentage of it (50%)"
     )]
     Rate,
 }
@@ -88,11 +88,11 @@ impl Quantity {
     /// Describes the form, with an example.
     fn expected(self) -> &'static str {
         match self {
-            Self::Number => "expected an integer, with k, M, G or T behind it or not, e.g. 10k",
+            Self::Number => "expected an integer, optionally with k, M, G or T, e.g. 10k",
             Self::Size => {
-                "expected an integer, with k, m or g (powers of 1024) behind it or not, e.g. 64m"
+                "expected an integer, optionally with k, m or g (powers of 1024), e.g. 64m"
             }
-            Self::Time => "expected an integer with ns, us, ms, s, m or h behind it, e.g. 500ms",
+            Self::Time => "expected an integer with ns, us, ms, s, m or h, e.g. 500ms",
             Self::Milliseconds => "expected milliseconds, or an integer with a unit, e.g. 500ms",
         }
     }

@@ -45,7 +45,7 @@ pub enum XdpError {
         interface: String,
     },
     /// Another process has the queue, and did not release it within two seconds.
-    #[error("{interface}@{queue} is taken by another XDP socket: ss --xdp -p shows whose")]
+    #[error("{interface}@{queue} is in use by another XDP socket; to see whose: ss --xdp -p")]
     Busy {
         /// The interface.
         interface: String,

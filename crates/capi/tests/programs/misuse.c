@@ -28,7 +28,7 @@ static void without_a_reader(const char *name) {
     WANT(ARGUMENT, burstline_open(name, NULL, NULL));
     has_text(NULL, "reader is NULL");
     WANT(ARGUMENT, burstline_open("\xff\xfe", NULL, &reader));
-    has_text(NULL, "is no UTF-8");
+    has_text(NULL, "is not UTF-8");
     WANT(ARGUMENT, burstline_next(NULL, 0, &burst));
     WANT(ARGUMENT, burstline_release(NULL, &burst));
     WANT(ARGUMENT, burstline_account(NULL, &seen));
@@ -37,7 +37,7 @@ static void without_a_reader(const char *name) {
     WANT(CLOSED, burstline_next(nonsense, 0, &burst));
     WANT(CLOSED, burstline_release(nonsense, &burst));
     WANT(CLOSED, burstline_close(nonsense));
-    has_text(nonsense, "is closed, or never was open");
+    has_text(nonsense, "is closed, or was never open");
 }
 
 static void wrong_options(const char *name) {
@@ -72,7 +72,7 @@ static void wrong_calls(struct burstline_reader *reader) {
     WANT(ARGUMENT, burstline_port_name(reader, 0, 0, NULL));
     WANT(ARGUMENT, burstline_port_name(reader, 0, 256, &port));
     WANT(ARGUMENT, burstline_port_name(reader, 1, 0, &port));
-    has_text(reader, "log 1: this reader has those of [0, 1)");
+    has_text(reader, "log 1: this reader has only logs [0, 1)");
     WANT(NONE, burstline_port_name(reader, 0, 200, &port));
     WANT(0, strlen(port.name));
     seen.size = 8;

@@ -172,7 +172,7 @@ fn several_logs_are_read_in_turn_or_one_of_them() {
     // SAFETY: it may be written.
     let status = unsafe { burstline_port_name(only.0, 0, 1, &mut port) };
     assert_eq!(status, Status::ErrorArgument);
-    assert_eq!(text(only.0), "log 0: this reader has those of [2, 3)");
+    assert_eq!(text(only.0), "log 0: this reader has only logs [2, 3)");
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn timing(args: &ReplayArgs, sinks: &[Address]) -> Result<Timing, Failure> {
     };
     let rate = rate
         .of_link(link)
-        .ok_or_else(|| wrong("a part needs the link's rate, e.g. --link 10Gbit"))?;
+        .ok_or_else(|| wrong("a percentage needs the link's rate, e.g. --link 10Gbit"))?;
     match rate {
         Rate::LineBits(bits) if args.link.is_some() && link.is_some_and(|link| bits > link) => {
             Err(wrong("that is more than --link"))

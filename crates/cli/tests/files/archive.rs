@@ -458,7 +458,7 @@ fn a_set_is_one_port_in_order_of_time() {
     fs::create_dir(&nothing).unwrap();
     for words in [["count", &format!("set:{nothing}")], ["extract", &nothing]] {
         let said = run(&words).stderr;
-        assert!(said.contains(&format!("{nothing}: there is no capture")), "{said}");
+        assert!(said.contains(&format!("{nothing}: no capture file found")), "{said}");
     }
     let some = run_json(&["count", &format!("set:{folder}/[ab].pcap"), "--packets", "1500"], 0);
     assert_eq!(some["total"]["delivered"], 1500);

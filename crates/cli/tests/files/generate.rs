@@ -90,7 +90,7 @@ fn a_rate_that_cannot_be_reached_is_said() {
 fn nonsense_names_the_flag() {
     for (flags, word) in [
         ("--rate 2G", "'--rate': that is 2000000000"),
-        ("--rate 50%", "'--rate': a part needs the link's rate"),
+        ("--rate 50%", "'--rate': a percentage needs the link's rate"),
         ("--rate 20M --link 10Gbit", "13.440 Gbit/s"),
         ("--rate 101% --link 10Gbit", "10.100 Gbit/s"),
         ("--rate 1k --rate 2k", "cannot be used multiple times"),

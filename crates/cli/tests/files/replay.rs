@@ -267,7 +267,7 @@ fn nonsense_is_refused_with_a_reason() {
     for (flags, word) in [
         ("-o null: --speed 0", "a factor above 0"),
         ("-o null: --speed 2 --rate 1k", "cannot be used with"),
-        ("-o null: --rate 50%", "a part needs the link's rate"),
+        ("-o null: --rate 50%", "a percentage needs the link's rate"),
         ("-o null: --rate 11Gbit --link 10Gbit", "more than --link"),
         ("-o null: --rate 1000Tbit", "1 bit/s to 1 Tbit/s"),
         ("-o null: --burst 4", "--rate"),

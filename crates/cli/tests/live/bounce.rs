@@ -380,7 +380,7 @@ fn what_cannot_be_is_said_in_a_line() {
         (&["bounce", "xdp:lo?ring=64", "xdp:lo"], "has no key 'ring'"),
         (&["bounce", "gen:", "null:", "--rewrite", "1:2"], "swap, or source,destination"),
         (&["bounce", "gen:", "null:", "--steal"], "apply to xdp: ports"),
-        (&["bounce", "xdp:lo", "xdp:lo"], "the host's programs talk through it"),
+        (&["bounce", "xdp:lo", "xdp:lo"], "programs of the host use it"),
     ] {
         let run = crate::support::run(arguments);
         assert!(

@@ -283,7 +283,7 @@ fn a_user_without_rights_counts_on_a_socket_that_he_was_left() {
         move || count(0).stdin(Stdio::null()).output().unwrap()
     });
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
-    assert!(said.contains("it has to be socket(AF_PACKET, SOCK_RAW, 0)"), "{said}");
+    assert!(said.contains("it must be socket(AF_PACKET, SOCK_RAW, 0)"), "{said}");
     let job = bed.far.run(move || {
         let socket = socket_to_inherit().unwrap();
         let mut command = count(socket.as_raw_fd());

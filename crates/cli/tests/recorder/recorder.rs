@@ -214,8 +214,8 @@ fn names_and_limits_are_those_of_tcpdump() {
 #[test]
 fn a_rotation_needs_files_and_a_limit() {
     for (flags, what) in [
-        (&["-w", "-", "-b", "packets:1"][..], "only regular files follow each other"),
-        (&["-w", "/dev/null", "-b", "packets:1"], "only regular files follow each other"),
+        (&["-w", "-", "-b", "packets:1"][..], "only regular files can be rotated"),
+        (&["-w", "/dev/null", "-b", "packets:1"], "only regular files can be rotated"),
         (&["-w", "x", "-b", "files:2"], "-b files:N needs a limit"),
         (&["-w", "x", "-b", "size:2"], "must be filesize:KB"),
         (&["-w", "x", "-W", "2"], "-W counts the files of -C or -G"),

@@ -262,7 +262,7 @@ fn recording_ends_before_the_disk_is_full() {
         let report = run_json(&[&job[..], &flags].concat(), 1);
         assert_closed(&report);
         let error = report["errors"][0].as_str().unwrap();
-        assert!(error.contains("--min-free 8388608 is near"), "{error}");
+        assert!(error.contains("close to the limit --min-free 8388608"), "{error}");
         assert!(report["total"]["lost"]["disk_full"].as_u64() > Some(0), "{report}");
         let bytes = fs::metadata(&file).unwrap().len();
         assert!((5 << 20..=8 << 20).contains(&bytes), "{format}: {bytes}");

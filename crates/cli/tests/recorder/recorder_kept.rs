@@ -116,7 +116,7 @@ fn files_in_several_folders_take_turns() {
     assert_eq!(run_json(&["extract", &all], 0)["delivered"], 60_000);
 
     let twice = run(&["capture", "gen:?packets=1", "-w", &directory.file("{d0,d0}/y"), "-q"]);
-    assert!(twice.stderr.contains("is in it twice"), "{}", twice.stderr);
+    assert!(twice.stderr.contains("occurs twice"), "{}", twice.stderr);
     let ring = directory.file("{d0,d1}/r.pcapng");
     let rotation = ["-b", "filesize:9000", "-b", "files:2"];
     run_json(

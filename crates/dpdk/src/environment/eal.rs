@@ -111,7 +111,7 @@ impl Machine {
 /// # Errors
 /// As for a device.
 pub fn start_eal(options: &EalOptions) -> Result<(), DpdkError> {
-    start(options, "a program of its own")
+    start(options, "a program without devices")
 }
 
 /// Runs `work` on EAL's thread, and waits for it. EAL must run.
@@ -193,8 +193,8 @@ fn mend(arguments: &[String], reason: &str) -> &'static str {
         return "another part of this program runs DPDK: open dpdk: ports in another process";
     }
     match arguments.iter().any(|argument| argument == "--no-huge") {
-        true => "less with memory=MIB, other arguments with eal=",
-        false => "huge=no does without huge pages; or sysctl vm.nr_hugepages=1024",
+        true => "set less memory with memory=MIB, or other arguments with eal=",
+        false => "huge=no uses no huge pages; or sysctl vm.nr_hugepages=1024",
     }
 }
 

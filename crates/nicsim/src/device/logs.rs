@@ -216,7 +216,7 @@ impl Logs {
         let (length, hash, time_ns) = (frame.bytes.len(), frame.metadata.hash, frame.time_ns);
         let (low, bytes) = (self.low, self.buffer_bytes);
         let step = |step: &str, what: std::fmt::Arguments<'_>| trace.step(step, Who::Device, what);
-        step("4.1.1", format_args!("a frame of {length} bytes has come in"));
+        step("4.1.1", format_args!("a frame of {length} bytes arrived"));
         step(
             "4.1.2",
             format_args!("a buffer of {bytes} bytes at {buffer:#x} was fetched: one descriptor"),
@@ -224,7 +224,7 @@ impl Logs {
         step("4.1.3", format_args!("head: length {length}, hash {hash:08x}, time {time_ns} ns"));
         step(
             "4.1.4",
-            format_args!("head and packet go up behind what came before, {low} bytes into it"),
+            format_args!("head and packet go up behind the previous ones, {low} bytes into it"),
         );
         step("4.1.4", format_args!("a pointer of 8 bytes goes up, once for a batch"));
     }

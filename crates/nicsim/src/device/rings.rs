@@ -324,7 +324,7 @@ impl Rings {
         let Metadata { hash, packet_type, rss_type, vlan, .. } = frame.metadata;
         step(
             "4.1.1",
-            format_args!("a frame of {length} bytes has come in; it needs {buffers} buffers"),
+            format_args!("a frame of {length} bytes arrived; it needs {buffers} buffers"),
         );
         step(
             "4.1.2",

@@ -135,7 +135,7 @@ impl SendRing {
                 let told =
                     if piece.reports { "DD is written back" } else { "nothing is written back" };
                 let step =
-                    format_args!("it leaves by the port; {told} (number {number} of the batch)");
+                    format_args!("it leaves on the port; {told} (number {number} of the batch)");
                 trace.step("4.2.6", Who::Device, step);
             }
         }
@@ -201,10 +201,10 @@ fn tell(piece: &Outgoing, position: u32, fetched: u32, trace: &Trace) {
     let (address, length) = (piece.address, piece.length);
     step(
         "4.2.2",
-        format_args!("the tail has moved: descriptors from position {position} on are asked for"),
+        format_args!("the tail has moved: descriptors from position {position} on are requested"),
     );
     step("4.2.3", format_args!("{fetched} descriptors come down"));
-    step("4.2.4", format_args!("{length} bytes at {address:#x} are asked for"));
+    step("4.2.4", format_args!("{length} bytes at {address:#x} are requested"));
     step("4.2.5", format_args!("{length} bytes come down into the FIFO"));
 }
 
@@ -213,13 +213,13 @@ fn tell_of_log(length: usize, packets: u64, trace: &Trace) {
     let step = |step: &str, what: std::fmt::Arguments<'_>| trace.step(step, Who::Device, what);
     step(
         "4.2.2",
-        format_args!("{packets} packets of the log may be sent: no descriptor is asked for"),
+        format_args!("{packets} packets of the log may be sent: no descriptor is requested"),
     );
     step("4.2.3", format_args!("the worklist comes down, 16 bytes a packet"));
-    step("4.2.4", format_args!("the packets are asked for, in one run of bytes"));
+    step("4.2.4", format_args!("the packets are requested, in one run of bytes"));
     step("4.2.5", format_args!("{length} bytes of the first come down into the FIFO"));
     step(
         "4.2.6",
-        format_args!("it leaves by the port; the pointer moves on, nothing is written back"),
+        format_args!("it leaves on the port; the pointer moves on, nothing is written back"),
     );
 }

@@ -225,7 +225,7 @@ fn tell(adopted: u64, packets: u64, trace: &Trace) {
     let step = |step: &str, what: std::fmt::Arguments<'_>| trace.step(step, Who::Driver, what);
     step("4.1.5", format_args!("the pointer is read in memory: it has moved, no register is read"));
     step("4.1.6", format_args!("length > 0: {adopted} descs are written, and no packet is copied"));
-    step("4.1.6", format_args!("{packets} packets are lent where they lie"));
+    step("4.1.6", format_args!("{packets} packets are lent in place"));
     step(
         "4.1.6",
         format_args!("the segment goes back as a whole, when all readers have passed it"),

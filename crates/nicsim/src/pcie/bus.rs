@@ -94,7 +94,7 @@ pub struct Bus {
 
 /// An invalid bus parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} of {bytes} bytes: it is a power of two from 128 to 4096")]
+#[error("{what} of {bytes} bytes: must be a power of two from 128 to 4096")]
 pub struct BusError {
     /// Name of the parameter.
     pub what: &'static str,

@@ -67,7 +67,7 @@ impl FromStr for Link {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
-        let wrong = "a slot is generation and lanes: 2.0x8, 3.0x16, up to 5.0x16";
+        let wrong = "expected a slot's generation and lanes: 2.0x8, 3.0x16, up to 5.0x16";
         let (generation, lanes) = text.split_once('x').ok_or(wrong)?;
         let generation = generation.strip_suffix(".0").unwrap_or(generation);
         let known =

@@ -43,7 +43,7 @@ fn fetch(
             return ControlFlow::Break(ERROR_BREAK);
         }
         if slot.is_parents() {
-            let text = "a child by fork(2) cannot go on in its parent's call: call again";
+            let text = "a child of fork(2) cannot continue its parent's call: call again";
             return ControlFlow::Break(slot.fail(text));
         }
         let is_interrupted = || slot.is_breaking() || capture.is_closed();

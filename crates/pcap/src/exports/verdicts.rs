@@ -29,7 +29,7 @@ pub unsafe extern "C" fn burstline_pcap_verdict(pcap: *mut Pcap, verdict: c_int)
         Some(verdict) => decide(slot, verdict),
         None => slot.fail(&format!(
             "verdict {verdict}: it must be 1 (pass), 2 (drop), 4 (reject) or 5 (pass the \
-                 flow); burstline_pcap_replace() has the bytes of a replacement"
+                 flow); to replace a packet, call burstline_pcap_replace()"
         )),
     })
 }

@@ -202,7 +202,7 @@ static void by_descent(const char *device, long packets) {
     opened(device);
     const int ended = pcap_loop(handle, -1, descending, (unsigned char *)&child);
     if (child == 0) {
-        CHECK(ended == -1 && strstr(pcap_geterr(handle), "child by fork(2)"));
+        CHECK(ended == -1 && strstr(pcap_geterr(handle), "child of fork(2)"));
         seen = 0;
         CHECK(pcap_loop(handle, 100, count, NULL) == 0 && seen == 100);
         _exit(0);

@@ -22,7 +22,7 @@ static void decide(const struct pcap_pkthdr *header, const unsigned char *bytes)
     default: return; /* goes on without a verdict */
     }
     CHECK(burstline_pcap_verdict(handle, BURSTLINE_VERDICT_DROP) == -1);
-    CHECK(strstr(pcap_geterr(handle), "only once"));
+    CHECK(strstr(pcap_geterr(handle), "takes only one"));
 }
 
 static void deciding(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {

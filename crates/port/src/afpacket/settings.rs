@@ -14,12 +14,13 @@ const BLOCKS_MAX: usize = 65_536;
 pub(super) const FD: Key = Key::number(
     "fd",
     0..=i32::MAX as u64,
-    "An inherited packet socket with this descriptor, for a process without rights",
+    "The descriptor of an inherited packet socket, for a process without rights",
 );
 
 /// The keys of a source's address.
 pub(crate) const KEYS: &[Key] = &[
-    Key::words("direction", "in|out|both", "Which packets; on loopback, both means in").or("both"),
+    Key::words("direction", "in|out|both", "Which packets to take; on loopback, both means in")
+        .or("both"),
     Key::switch("promisc", "Whether to also take packets for other machines").or("yes"),
     Key::text(
         "fanout",
@@ -35,7 +36,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key::milliseconds(
         "retire_ms",
         1..=1000,
-        "How long a packet waits at most in a partly filled block",
+        "The maximum time that a packet waits in a partly filled block",
     )
     .or("10"),
     Key::words("timestamps", "kernel|hardware", "The clock that stamps packets").or("kernel"),
@@ -94,7 +95,7 @@ fn fanout(values: &Values<'_>) -> Result<Option<Fanout>, AddressError> {
     match (mode, group) {
         (Some(mode), Some(group)) => Ok(Some(Fanout { mode, group })),
         _ => {
-            let reason = "hash, lb, cpu or qm, and perhaps a group: hash:7, from 0 to 65535";
+            let reason = "must be hash, lb, cpu or qm, with or without a group 0-65535: hash:7";
             Err(values.wrong("fanout", reason))
         }
     }

@@ -259,7 +259,7 @@ impl Counts {
     fn note(&self, account: &mut PortAccount) {
         for (packets, what) in [
             (self.partial_checksums, "packets whose checksum a device still has to fill in"),
-            (self.bad_checksums, "packets have a wrong checksum, the device reports"),
+            (self.bad_checksums, "packets have a wrong checksum, according to the device"),
             (self.merged, "packets are GSO/GRO aggregates"),
             (self.hashed_by_device, "packets have the device's hash"),
             (self.untimed, "packets have the time of their poll: the device gave none"),

@@ -18,11 +18,11 @@ pub(crate) const KEYS: &[Key] = &[
     Key::words(
         "format",
         "segmented|pcapng|pcap-ns|pcap",
-        "The file's format [default: by its name; else segmented, and pcapng to a pipe]",
+        "The file's format [default: from its name; else segmented, or pcapng for a pipe]",
     ),
     // The default is the smallest that fits the largest packet with room to spare.
     Key::size("segment", 4096..=16 << 20, "Bytes of a segment").powers_of_two().or("1m"),
-    Key::words("compress", "zstd|gzip|none", "How the file is compressed [default: by its name]"),
+    Key::words("compress", "zstd|gzip|none", "How the file is compressed [default: from its name]"),
 ];
 
 /// The formats that can be written.

@@ -42,7 +42,7 @@ pub(super) fn read_hint(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let trusted = [effective_user(), 0, of_folder.uid()];
     let is_trusted = trusted.contains(&metadata.uid()) && metadata.mode() & 0o022 == 0;
     if !metadata.is_file() || !is_trusted || metadata.len() > most {
-        return Err(io::Error::other("it is not believed"));
+        return Err(io::Error::other("it is not trusted"));
     }
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;

@@ -123,8 +123,8 @@ impl<R: BufRead> ZstdReader<R> {
             })) => At::Skipping(length.into()),
             Err(FrameDecoderError::WindowSizeTooBig { requested, max }) => {
                 let text = format!(
-                    "zstd wants a window of {requested} bytes, and {max} are allowed: see window= \
-                     in burstline ports file, or compress without --long"
+                    "zstd needs a window of {requested} bytes, but only {max} are allowed: see \
+                     window= in burstline ports file, or compress without --long"
                 );
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));
             }

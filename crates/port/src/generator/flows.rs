@@ -257,7 +257,7 @@ fn read_template(path: &Path, options: &OpenOptions) -> Result<Vec<(Vec<u8>, boo
             let link = options.table.entries_from(packet.port().into()).first().map(|e| e.link);
             if link != Some(LinkType::ETHERNET) {
                 return Err(refuse(
-                    "a template needs Ethernet frames, this one has others".to_owned(),
+                    "a template needs Ethernet frames, but this one has others".to_owned(),
                 ));
             }
             bytes += packet.length();
@@ -283,7 +283,7 @@ fn read_template(path: &Path, options: &OpenOptions) -> Result<Vec<(Vec<u8>, boo
     }
     match packets.is_empty() {
         true => Err(refuse(
-            "a template needs at least one Ethernet frame, this one has none".to_owned(),
+            "a template needs at least one Ethernet frame, but this one has none".to_owned(),
         )),
         false => Ok(packets),
     }

@@ -22,17 +22,17 @@ pub const GENERATOR_KEYS: &[Key] = &[
     Key::words(
         "size-basis",
         "fcs|no-fcs",
-        "Whether sizes include the FCS, as in RFC 2544: then 64 has 60 bytes here",
+        "Whether sizes include the FCS, as in RFC 2544: a frame of 64 then has 60 bytes here",
     )
     .or("fcs"),
     Key::text(
         "rate",
         "RATE",
         "500, 10k, 14.88M packets/s; 9.5Gbit/s of line rate (FCS, preamble and gap included); 50% \
-         of --link; max. A bit rate is converted by the mean length, packets evenly spaced",
+         of --link; max. A bit rate is converted by the mean length; packets are evenly spaced",
     )
     .or("max"),
-    Key::text("link", "RATE", "The rate that 100% means, e.g. 10Gbit, and the limit of every rate"),
+    Key::text("link", "RATE", "The rate of 100%, e.g. 10Gbit, which is also the limit of any rate"),
     Key::number(
         "burst",
         1..=BURST_MOST,
@@ -49,7 +49,7 @@ pub const GENERATOR_KEYS: &[Key] = &[
     Key::words(
         "order",
         "random|cycle",
-        "Which flow is next [default: random; cycle for a template]",
+        "How the next flow is chosen [default: random, or cycle for a template]",
     ),
     Key::number("seed", ALL, "The seed: the same seed gives the same flows and sizes").or("1"),
     Key::number(
@@ -60,7 +60,7 @@ pub const GENERATOR_KEYS: &[Key] = &[
     )
     .shaped("NS"),
     Key::words("protocol", "udp|tcp|mix", "The protocol in the IP packets").or("udp"),
-    Key::words("ip", "4|6|mix", "The IP version [default: 4, or that of the addresses]"),
+    Key::words("ip", "4|6|mix", "The IP version [default: 4, or the version of the addresses]"),
     Key::text(
         "src",
         "LIST",
@@ -84,7 +84,7 @@ pub const GENERATOR_KEYS: &[Key] = &[
     Key::number(
         "vxlan",
         0..=(1 << 24) - 1,
-        "Put each frame into VXLAN of this VNI over IPv4, 50 bytes more; a VLAN is then outside",
+        "Wrap each frame in VXLAN of this VNI over IPv4, 50 bytes more; a VLAN is then outside",
     )
     .shaped("VNI"),
     Key::text("outer-src", "ADDRESS", "Source address around VXLAN [default: 198.18.255.255]"),
@@ -92,13 +92,13 @@ pub const GENERATOR_KEYS: &[Key] = &[
     Key::text(
         "template",
         "FILE",
-        "Send the packets of a capture file again and again, each a flow; TCP and UDP packets \
+        "Send the packets of a capture file repeatedly, each as one flow; TCP and UDP packets \
          with room get a mark and a new checksum",
     ),
     Key::switch(
         "mark",
-        "Whether the last 18 bytes of each packet with room for them are a mark with sequence \
-         number, time and checksum, for count --verify",
+        "Whether each packet with enough room ends with an 18-byte mark: sequence number, time \
+         and checksum, for count --verify",
     )
     .or("yes"),
 ];

@@ -52,7 +52,7 @@ impl Pace {
             (Some(Rate::LineBits(bits)), _) => Some(bits / line_bits),
             (Some(Rate::Percent(percent)), Some(link)) => Some(link * percent / 1e2 / line_bits),
             (Some(Rate::Percent(_)), None) => {
-                let reason = "a part needs the link's rate, e.g. link=10Gbit";
+                let reason = "a percentage needs the link's rate, e.g. link=10Gbit";
                 return Err(wrong_rate(values, reason));
             }
         };
@@ -88,7 +88,7 @@ fn check(
     let gigabits = rate * line_bits / 1e9;
     if !(1.0..=RATE_MILLI_MOST).contains(&(rate * 1e3).round()) {
         let reason = format!(
-            "that is {rate:.6} packets/s of {:.0} bytes; a rate is from 0.001 to 1G packets/s",
+            "that is {rate:.6} packets/s of {:.0} bytes; must be from 0.001 to 1G packets/s",
             line_bits / 8.0 - f64::from(GAP_BYTES)
         );
         return Err(wrong_rate(values, reason));
@@ -157,7 +157,7 @@ mod tests {
             ("rate=1e9", "packets/s"),
             ("rate=x", "packets/s"),
             ("rate=", "packets/s"),
-            ("rate=50%", "a part needs the link's rate"),
+            ("rate=50%", "a percentage needs the link's rate"),
             ("rate=120%&link=10Gbit", "12.000 Gbit/s"),
             ("rate=20M&link=10Gbit", "13.440 Gbit/s"),
             ("link=10", "e.g. 10Gbit"),

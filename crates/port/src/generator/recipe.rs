@@ -128,7 +128,7 @@ impl Recipe {
             Some(path) => {
                 let is_made = |key: &&&str| values.is_typed(key);
                 if let Some(key) = MADE_ONLY.iter().find(is_made) {
-                    let reason = format!("it sends packets unchanged: leave out {key}");
+                    let reason = format!("a template sends packets unchanged: leave out {key}");
                     return Err(values.wrong("template", reason));
                 }
                 Content::Template(path.into())
@@ -302,7 +302,7 @@ fn parse_vxlan(values: &Values<'_>) -> Result<Option<Vxlan>, AddressError> {
     let Some(network) = values.typed_integer("vxlan")? else {
         let is_typed = |key: &&str| values.is_typed(key);
         return match ["outer-src", "outer-dst"].into_iter().find(is_typed) {
-            Some(key) => Err(values.wrong(key, "there is no vxlan=VNI")),
+            Some(key) => Err(values.wrong(key, "needs vxlan=VNI")),
             None => Ok(None),
         };
     };

@@ -33,8 +33,8 @@ pub(crate) const KEYS: &[Key] = &[
     Key::words(
         "to",
         "auto|program|stack",
-        "The receiver: the XDP program on the interface, or the network stack behind it; auto is \
-         the program, if there is one",
+        "The receiver: the XDP program on the interface, or the network stack behind it; auto \
+         chooses the program if there is one",
     )
     .or("auto"),
     WAIT,

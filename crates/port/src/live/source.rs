@@ -194,7 +194,7 @@ impl<I: Intake> Port for LiveSource<I> {
         self.copying.add_to(&mut account);
         if self.unfinished > 0 {
             let packets = self.unfinished;
-            account.note(|| format!("{packets} packets are left for a device to finish"));
+            account.note(|| format!("{packets} packets left checksums or segments to a device"));
         }
         for event in self.intake.events() {
             account.event(|| event);

@@ -117,7 +117,7 @@ impl Name {
             Some(taken) => Next::Taken(Box::new(taken)),
             None => {
                 let logs = now.logs;
-                Next::Refused(format!("its next writer has {logs} logs: too few for this"))
+                Next::Refused(format!("its next writer has only {logs} logs: none for this port"))
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::{Address, AddressError, Key, Values};
 
 /// The keys of a source's address.
 pub(crate) const KEYS: &[Key] = &[
-    Key::switch("lossless", "Whether to hold the publisher up instead of missing packets")
+    Key::switch("lossless", "Whether to block the publisher instead of missing packets")
         .or("no")
         .alone(),
     Key::words("from", "now|oldest", "The first packet to read").or("now"),

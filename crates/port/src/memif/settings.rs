@@ -6,12 +6,12 @@ use crate::live::WAIT;
 use crate::{AddressError, Key, Values};
 
 const QUEUES: Key =
-    Key::number("queues", 1..=QUEUES_MAX as u64, "Pairs of queues; packets of a flow go to one")
+    Key::number("queues", 1..=QUEUES_MAX as u64, "Pairs of queues; each flow uses only one pair")
         .or("1");
 
 const CLIENT: Key = Key::switch(
     "client",
-    "Whether to connect to a server at the socket, with retries, and to own the memory",
+    "Whether to connect to a server at the socket, with retries, and to provide the memory",
 )
 .alone()
 .or("no");
@@ -22,7 +22,7 @@ const ID: Key =
 const RING: Key = Key::number(
     "ring",
     8..=1 << LOG2_SLOTS_MAX,
-    "Slots of a client's ring, a power of two; a server takes what the client has",
+    "Slots of a client's ring, a power of two; a server uses the client's size",
 )
 .or("1024");
 
@@ -36,7 +36,7 @@ pub(crate) const SINK_KEYS: &[Key] = &[QUEUES, CLIENT, ID, RING, WAIT];
 pub(super) fn parse(values: &Values<'_>) -> Result<DeviceOptions, AddressError> {
     let slots: u32 = values.integer("ring")?;
     if !slots.is_power_of_two() {
-        return Err(values.wrong("ring", "a power of two from 8 to 16384"));
+        return Err(values.wrong("ring", "must be a power of two from 8 to 16384"));
     }
     Ok(DeviceOptions {
         queues: values.integer("queues")?,

@@ -86,7 +86,7 @@ impl Plug {
                 .split_once('-')
                 .and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?))
                 .filter(|range| !range.is_empty());
-            let bad = || values.wrong("link_down", "expected numbers of frames, e.g. 1000-2000");
+            let bad = || values.wrong("link_down", "expected a range of frames, e.g. 1000-2000");
             settings.link_down = range.ok_or_else(bad)?;
         }
         Ok(Self {

@@ -8,14 +8,13 @@ use crate::{AddressError, Key, Values};
 const QUEUES: Key = Key::number(
     "queues",
     1..=QUEUES_MAX as u64,
-    "Queues of the device, of which the kernel chooses one by a packet's flow",
+    "Queues of the device; the kernel chooses one by a packet's flow",
 )
 .or("1");
 
 const OFFLOADS: Key = Key::switch(
     "offloads",
-    "Whether to take and send packets of up to 64 KiB without checksums, as the host's stack uses \
-     them",
+    "Whether to take and send packets of up to 64 KiB without checksums, as the host's stack does",
 )
 .or("no");
 
@@ -23,9 +22,9 @@ const PERSIST: Key =
     Key::switch("persist", "Whether the device stays when the program ends").alone().or("no");
 
 /// Source: `MIN_MTU` and `MAX_MTU`, drivers/net/tun.c; IPv4 needs at least 68.
-const MTU: Key = Key::number("mtu", 68..=65_521, "The interface's MTU [default: as it is]");
+const MTU: Key = Key::number("mtu", 68..=65_521, "The interface's MTU [default: unchanged]");
 
-const DEPTH: Key = Key::number("depth", 1..=65_536, "Packets that wait in each queue").or("4096");
+const DEPTH: Key = Key::number("depth", 1..=65_536, "Packets that fit in each queue").or("4096");
 
 /// The keys of a source's address.
 pub(crate) const KEYS: &[Key] = &[QUEUES, OFFLOADS, PERSIST, MTU, DEPTH];

@@ -244,7 +244,7 @@ impl Port for TapSource {
         self.copying.add_to(&mut account);
         if self.unfinished > 0 {
             let packets = self.unfinished;
-            account.note(|| format!("{packets} packets are left for a device to finish"));
+            account.note(|| format!("{packets} packets left checksums or segments to a device"));
         }
         account
     }

@@ -8,7 +8,7 @@ use crate::{AddressError, Key, Values};
 const QUEUES: Key = Key::number(
     "queues",
     1..=QUEUES_MAX as u64,
-    "Pairs of queues that the guest may use; packets of a flow go to one",
+    "Pairs of queues that the guest may use; all packets of a flow go to the same pair",
 )
 .or("1");
 
@@ -22,8 +22,7 @@ const CLIENT: Key = Key::switch(
 
 const OFFLOADS: Key = Key::switch(
     "offloads",
-    "Whether to take and send packets of up to 64 KiB without checksums, as the guest's stack uses \
-     them",
+    "Whether to take and send packets of up to 64 KiB without checksums, as the guest's stack does",
 )
 .or("no");
 

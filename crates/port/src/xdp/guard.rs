@@ -27,7 +27,7 @@ pub(super) fn refuse_the_hosts_own(link: &Interface, address: &Address) -> Resul
         Err(PortError::WouldSteal { interface, reason, port })
     };
     if link.hardware_type == LOOPBACK {
-        return refuse("the host's programs talk through it".to_owned());
+        return refuse("programs of the host use it".to_owned());
     }
     let carried = links::carried_by(&link.name);
     let on_it = |name: &str| match name == link.name {

@@ -140,7 +140,7 @@ fn refuse(error: &PortError, interface: &XdpInterface, lacks_memory: bool, probe
         PortError::Bpf(BpfError::Attached { program_id, .. }) => probe.refuse_with(
             format!("XDP program {program_id} is attached, and it accepts no other"),
             // A program held by a link is removed only when its process ends.
-            Some(format!("end the process that put it there, or: ip link set dev {name} xdp off")),
+            Some(format!("end the process that attached it, or: ip link set dev {name} xdp off")),
         ),
         PortError::Xdp(XdpError::NoMemory { bytes, limit, .. }) => probe.refuse_with(
             format!("its frames need {bytes} bytes, but only {limit} may be locked"),

@@ -17,8 +17,8 @@ const MODE: Key = Key::words(
 const COPY: Key = Key::words(
     "copy",
     "auto|copy|zero",
-    "Whether the kernel copies packets or the device writes into Burstline's memory; auto is zero \
-     where possible",
+    "Whether the kernel copies packets or the device writes into Burstline's memory; auto uses \
+     zero where possible",
 )
 .or("auto");
 
@@ -28,7 +28,7 @@ const FRAMES: Key =
 const FRAME: Key = Key::size("frame", 2048..=4096, "Bytes of a frame").powers_of_two().or("2k");
 
 const WAKEUP: Key =
-    Key::switch("wakeup", "Whether the kernel says when it needs a wakeup; no wakes it always")
+    Key::switch("wakeup", "Whether to wake the kernel only when it asks; no wakes it every time")
         .or("yes");
 
 /// The keys of a source's address.
@@ -37,20 +37,20 @@ pub(crate) const KEYS: &[Key] = &[
     COPY,
     FRAMES.or("4096"),
     FRAME,
-    Key::number("ring", 64..=1 << 20, "Entries of the receive ring [default: as frames]")
+    Key::number("ring", 64..=1 << 20, "Entries of the receive ring [default: same as frames]")
         .powers_of_two(),
     Key::number(
         "busy_poll",
         0..=512,
-        "Packets that the driver takes when Burstline polls it; 0 turns that off",
+        "Maximum packets that the driver takes per busy poll; 0 turns busy polling off",
     )
     .or("0"),
     WAKEUP,
     Key::words(
         "timestamps",
         "program|poll",
-        "A time for each packet, or for each poll, which is enough where packets are only counted \
-         [default: poll where the job needs no times, else program]",
+        "Whether each packet has its own time, or all packets of a poll the same, which is enough \
+         for counting [default: poll if the job needs no times, else program]",
     ),
 ];
 
@@ -149,7 +149,7 @@ pub(super) fn target(address: &Address) -> Result<(&str, Option<u32>), AddressEr
         return Ok((address.target(), None));
     };
     let number = queue.parse().ok();
-    let bad = || address.bad_value("queue", queue, "a number from 0 on: xdp:eth0@0");
+    let bad = || address.bad_value("queue", queue, "expected a number from 0, e.g. xdp:eth0@0");
     Ok((interface, Some(number.ok_or_else(bad)?)))
 }
 
@@ -200,8 +200,8 @@ mod tests {
     #[test]
     fn bad_values_are_named() {
         for (text, reason) in [
-            ("xdp:v0@a", "a number from 0 on"),
-            ("xdp:v0@", "a number from 0 on"),
+            ("xdp:v0@a", "expected a number from 0"),
+            ("xdp:v0@", "expected a number from 0"),
             ("xdp:v0?mode=fast", "one of auto, native, generic"),
             ("xdp:v0?frames=100", "a power of two"),
             ("xdp:v0?ring=32", "a power of two"),

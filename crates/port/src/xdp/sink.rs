@@ -106,7 +106,7 @@ mod tests {
             ("xdp:v0?mode=native", "has no key 'mode'; its keys are copy, frames, frame, wakeup"),
             ("xdp:v0?frames=100", "a power of two"),
             ("xdp:v0?frame=1024", "a power of two, 2k-4k"),
-            ("xdp:v0@x", "a number from 0 on"),
+            ("xdp:v0@x", "expected a number from 0"),
         ] {
             let error = parsed(text).unwrap_err().to_string();
             assert!(error.contains(reason), "{text}: {error}");

@@ -32,7 +32,7 @@ fn what_does_not_open_is_said_in_a_line_and_with_the_mend() {
         ("dpdk:net_ring40?queues=64", "64 queues requested"),
         ("dpdk:net_null41?pool=8388607", "pool=MBUFS"),
         ("dpdk:net_null42?eal=--foo", "DPDK already runs"),
-        ("dpdk:net_null43?checksums=yes", "without checksums="),
+        ("dpdk:net_null43?checksums=yes", "leave out checksums="),
         ("dpdk:net_virtio_user43,path=/dev/no-vhost-net", "modprobe vhost_net"),
     ] {
         let text = refusal(address);
@@ -50,7 +50,7 @@ fn a_queue_has_one_owner_and_a_device_one_shape() {
     let second = refusal("dpdk:net_ring44");
     assert!(second.contains("already used by another port of this job"), "{second}");
     let second = refusal("dpdk:net_ring44?ring=64");
-    assert!(second.contains("open already, with other options"), "{second}");
+    assert!(second.contains("already open with other options"), "{second}");
     drop(first);
     source("dpdk:net_ring44?ring=64", &options).unwrap();
 }

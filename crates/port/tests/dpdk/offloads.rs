@@ -41,9 +41,9 @@ fn how_packets_are_spread_is_what_was_asked_for_and_what_the_driver_says() {
 fn who_cannot_is_refused_in_a_line_with_the_mend() {
     let _alone = alone();
     for (address, said) in [
-        ("dpdk:net_ring66?rss=on", "by a hash: net_ring does not: leave out rss="),
+        ("dpdk:net_ring66?rss=on", "by a hash: net_ring cannot: leave out rss="),
         ("dpdk:net_ring66?queues=2&rss=symmetric", "leave out rss="),
-        ("dpdk:net_null66?timestamps=device", "net_null does not: without timestamps=device"),
+        ("dpdk:net_null66?timestamps=device", "net_null cannot: leave out timestamps=device"),
     ] {
         let error = source(address, &OpenOptions::default()).err().unwrap().to_string();
         assert!(error.contains(said) && !error.contains('\n'), "{address}: {error}");

@@ -52,7 +52,7 @@ fn a_queue_or_an_interface_that_is_taken_is_named_with_the_mend() {
     };
     let port = open_far(&bed, "native", "");
     let text = refusal(&bed, &format!("xdp:{FAR}"));
-    assert_eq!(text, "v1@0 is taken by another XDP socket: ss --xdp -p shows whose");
+    assert_eq!(text, "v1@0 is in use by another XDP socket; to see whose: ss --xdp -p");
     // The first one is unaffected.
     let sent = send_to(&bed, &*port, &Frames::new(100, 60));
     check_closed_in_flight(&*port, sent);

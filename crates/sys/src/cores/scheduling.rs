@@ -67,7 +67,7 @@ pub enum SchedulingError {
         nice: i32,
     },
     /// The thread has a class that this module does not know.
-    #[error("scheduling policy {policy} is none of normal, fifo, idle")]
+    #[error("scheduling policy {policy} is not one of normal, fifo, idle")]
     UnknownClass {
         /// The kernel's number for it.
         policy: i32,

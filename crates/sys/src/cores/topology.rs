@@ -156,7 +156,7 @@ pub fn available_bytes(node: Option<NodeId>) -> Result<u64, TopologyError> {
     };
     let text = read(&path)?;
     let kibibytes = meminfo_sum(&text, fields)
-        .ok_or_else(|| malformed(&path, &format!("not all of {} are there", fields.join(" "))))?;
+        .ok_or_else(|| malformed(&path, &format!("it lacks some of {}", fields.join(" "))))?;
     Ok(kibibytes.saturating_mul(1024))
 }
 
@@ -221,7 +221,7 @@ fn read_cores(path: &Path) -> Result<Vec<CoreId>, TopologyError> {
 
 fn read_number(path: &Path) -> Result<u64, TopologyError> {
     let text = read(path)?;
-    text.trim().parse().map_err(|_| malformed(path, &format!("`{}` is no number", text.trim())))
+    text.trim().parse().map_err(|_| malformed(path, &format!("`{}` is not a number", text.trim())))
 }
 
 fn read(path: &Path) -> Result<String, TopologyError> {

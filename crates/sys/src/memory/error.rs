@@ -63,7 +63,7 @@ pub enum MemoryError {
         present: String,
     },
     /// Pages came from another node than the one asked for.
-    #[error("node {node}: {elsewhere} of {sampled} pages looked at are on another node")]
+    #[error("node {node}: {elsewhere} of {sampled} sampled pages are on another node")]
     Misplaced {
         /// The node asked for.
         node: NodeId,
@@ -73,13 +73,13 @@ pub enum MemoryError {
         sampled: usize,
     },
     /// The descriptor lacks seals, so its memory could change or vanish under the reader.
-    #[error("shared memory lacks the seal {missing}: refused, its owner could take it away")]
+    #[error("shared memory lacks the seal {missing}: refused, its owner could change its size")]
     MissingSeals {
         /// The missing seals by name, joined with `|`.
         missing: String,
     },
     /// The descriptor has another size than was agreed.
-    #[error("shared memory has {found} bytes where {expected} were agreed")]
+    #[error("shared memory has {found} bytes, but {expected} were agreed")]
     WrongSize {
         /// Bytes agreed.
         expected: u64,
@@ -87,7 +87,7 @@ pub enum MemoryError {
         found: u64,
     },
     /// The owner has not allocated all of the memory: reading it would cost our memory.
-    #[error("shared memory of {bytes} bytes has only {present} in memory: refused, it is hollow")]
+    #[error("shared memory of {bytes} bytes: refused, only {present} bytes are allocated")]
     Hollow {
         /// The size.
         bytes: u64,

@@ -68,7 +68,7 @@ impl FileKind {
 #[non_exhaustive]
 pub enum FormatError {
     /// No bytes at all: not even a file header.
-    #[error("the file is empty: not even a capture file header")]
+    #[error("the file is empty: it has no capture file header")]
     Empty,
     /// The file ends inside its header.
     #[error("the file ends inside its header: {length} of {needed} bytes")]

@@ -144,7 +144,7 @@ pub enum DamageKind {
         length: u32,
     },
     /// The two total lengths of a block differ.
-    #[error("block lengths differ: {leading} in front, {trailing} behind")]
+    #[error("block lengths differ: {leading} at the start, {trailing} at the end")]
     LengthMismatch {
         /// Total length at the start.
         leading: u32,
@@ -201,15 +201,14 @@ pub enum DamageKind {
         corrupt: u64,
     },
     /// A segment that came earlier already; it is skipped.
-    #[error("segment {sequence} is there before")]
+    #[error("segment {sequence} occurs a second time")]
     Repeated {
         /// Sequence number of the segment.
         sequence: u64,
     },
     /// A rewritten segment was torn: its earlier contents are whole.
     #[error(
-        "segment {sequence} was torn when it was written again: its first {packets} packets are \
-             whole"
+        "segment {sequence} was torn when it was rewritten: its first {packets} packets are intact"
     )]
     Torn {
         /// Sequence number of the segment.
@@ -219,8 +218,8 @@ pub enum DamageKind {
     },
     /// The recording does not end with its closing counts: it was truncated, or is still written.
     #[error(
-        "the recording is not closed: cut, or still written; {unchecked} packets behind the \
-             last checksum"
+        "the recording is not closed: cut off, or still being written; {unchecked} packets after \
+             the last checksum"
     )]
     NotClosed {
         /// Packets that were delivered after the last checksum.

@@ -87,8 +87,8 @@ pub enum FilterError {
     },
     /// A load from a kernel extension (a negative offset).
     #[error(
-        "filter, instruction {at}: loads from {offset}, which means something only to a kernel \
-         socket; compile for raw bytes: tcpdump -y EN10MB -ddd without -i"
+        "filter, instruction {at}: loads from {offset}, which only a kernel socket supports; \
+         compile for raw bytes: tcpdump -y EN10MB -ddd without -i"
     )]
     KernelOnly {
         /// The instruction.

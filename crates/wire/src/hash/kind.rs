@@ -76,12 +76,8 @@ impl HashKind {
         named(Self::Ip, "ip", "addresses"),
         named(Self::Inner, "inner", "five-tuple of the innermost packet in tunnels"),
         named(Self::Vlan, "vlan", "VLAN numbers"),
-        named(Self::Rss, "rss", "as a NIC does, with Microsoft's key: directions differ"),
-        named(
-            Self::RssSymmetric,
-            "rss:symmetric",
-            "as a NIC does, with a key that sees no direction",
-        ),
+        named(Self::Rss, "rss", "like a NIC, with Microsoft's key: directions differ"),
+        named(Self::RssSymmetric, "rss:symmetric", "like a NIC, with a symmetric key"),
     ];
 
     /// The kind that has a position: its name and its input.

@@ -57,19 +57,19 @@ pub struct AddressMap {
 pub enum RuleError {
     /// Unknown rule.
     #[error(
-        "'{0}': it knows src-mac=MAC, dst-mac=MAC, vlan=ID, vlan=strip, checksums, and ip=, \
+        "'{0}': expected src-mac=MAC, dst-mac=MAC, vlan=ID, vlan=strip, checksums, or ip=, \
          src-ip= or dst-ip= with OLD/BITS=NEW/BITS"
     )]
     Unknown(String),
     /// Not six bytes.
-    #[error("'{0}' is not a link address as 02:00:00:00:00:01")]
+    #[error("'{0}' is not a link address such as 02:00:00:00:00:01")]
     Mac(String),
     /// Neither an id nor the word `strip`.
     #[error("'{0}' is neither a VLAN id from 0 to 4095 nor strip")]
     Vlan(String),
     /// Not a pair of networks.
     #[error(
-        "'{0}' is not OLD/BITS=NEW/BITS with two networks of one kind and size, as \
+        "'{0}' is not OLD/BITS=NEW/BITS with two networks of one kind and size, e.g. \
          10.0.0.0/8=172.0.0.0/8"
     )]
     Network(String),

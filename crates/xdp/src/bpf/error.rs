@@ -26,8 +26,8 @@ pub enum BpfError {
     },
     /// A classic program is invalid, or uses a feature of packet sockets.
     #[error(
-        "filter: instruction {at} (code {code:#x}, operand {operand}) means nothing to an XDP \
-         program; see it with: tcpdump -d"
+        "filter: instruction {at} (code {code:#x}, operand {operand}) is not possible in an XDP \
+         program; show it with: tcpdump -d"
     )]
     NotTranslatable {
         /// Its number, from 0.
@@ -61,8 +61,7 @@ pub enum BpfError {
     /// The interface has an XDP program, and accepts no other.
     #[error(
         "{interface}: XDP program {program_id} is attached, and it accepts no other; end the \
-         process \
-         that put it there, or: ip link set dev {interface} xdp off"
+         process that attached it, or: ip link set dev {interface} xdp off"
     )]
     Attached {
         /// The interface.

@@ -216,7 +216,7 @@ fn tell(mode: Mode, packets: usize, trace: &Trace) {
         Mode::Inline | Mode::Contiguous => "the length word in front of the packet is read",
     };
     step("4.1.5", format_args!("{place}: it is set; no register is read"));
-    step("4.1.6", format_args!("length > 0: {packets} packets are lent where they lie"));
+    step("4.1.6", format_args!("length > 0: {packets} packets are lent in place"));
     step("4.1.6", format_args!("at the next call their descriptors go back, by one doorbell"));
 }
 

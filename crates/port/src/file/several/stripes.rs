@@ -109,10 +109,10 @@ pub fn striped_paths(path: &str) -> Result<Vec<String>, String> {
     let mut paths = Vec::new();
     expand(String::new(), path, &mut paths);
     if paths.len() > MOST {
-        return Err(format!("{path}: at most {MOST} files are written in turns"));
+        return Err(format!("{path}: at most {MOST} files can be written in turn"));
     }
     match (1..paths.len()).find(|&at| paths[..at].contains(&paths[at])) {
-        Some(at) => Err(format!("{path}: {} is in it twice", paths[at])),
+        Some(at) => Err(format!("{path}: {} occurs twice", paths[at])),
         None => Ok(paths),
     }
 }
@@ -169,8 +169,8 @@ mod tests {
             assert_eq!(striped_paths(path).unwrap(), wanted, "{path}");
         }
         let many = striped_paths("/d{0..4000000000}/x").unwrap_err();
-        assert_eq!(many, "/d{0..4000000000}/x: at most 64 files are written in turns");
+        assert_eq!(many, "/d{0..4000000000}/x: at most 64 files can be written in turn");
         assert!(striped_paths("{1..9}{1..9}").is_err());
-        assert_eq!(striped_paths("{a,a}").unwrap_err(), "{a,a}: a is in it twice");
+        assert_eq!(striped_paths("{a,a}").unwrap_err(), "{a,a}: a occurs twice");
     }
 }

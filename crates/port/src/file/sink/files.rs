@@ -103,7 +103,7 @@ impl Files {
     ) -> Result<Rotating, PortError> {
         let is_special = fs::metadata(&self.path).is_ok_and(|found| !found.is_file());
         if target == "-" || is_special {
-            let what = "only regular files follow each other, and this is not one";
+            let what = "only regular files can be rotated, and this is not one";
             return Err(self.failed("rotate", io::Error::other(what)));
         }
         let segment_bytes = layout.has_places().then_some(layout.segment_bytes as u64);
@@ -216,7 +216,7 @@ impl Files {
                 return safe.remove(oldest);
             }
         }
-        let what = format!("{free} bytes are free there, and --min-free {least} is near");
+        let what = format!("only {free} bytes are free, close to the limit --min-free {least}");
         let error = io::Error::new(io::ErrorKind::StorageFull, what);
         (self.refuses, self.last_word) =
             (Some(Loss::DiskFull), Some(self.failed("write to", error)));

@@ -44,7 +44,7 @@ impl FileSource {
         let named: Vec<_> = named.map(|(cause, lost)| format!("{} {lost}", cause.name())).collect();
         if !named.is_empty() {
             let what = named.join(", ");
-            self.account.note(|| format!("{path}: packets lost beside those recorded: {what}"));
+            self.account.note(|| format!("{path}: packets lost and not in this file: {what}"));
         }
         if self.selector.passed > 0 {
             let Selector { passed, packets_passed, .. } = self.selector;

@@ -136,7 +136,7 @@ pub fn catalogued(target: &str, watch: &mut Watch<'_>) -> Result<Captures, PortE
         let captures = captures.collect();
         if let Err(error) = catalogue.store() {
             let folder = folder.display();
-            notes.push(format!("{folder}: no catalogue of it could be written: {error}"));
+            notes.push(format!("{folder}: its catalogue could not be written: {error}"));
         }
         captures
     };

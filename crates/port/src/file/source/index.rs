@@ -187,7 +187,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
             && File::open(path)?.read_exact(&mut magic).is_ok()
             && magic == *MAGIC;
         if !is_index {
-            return Err(io::Error::other("a file is there that is not an index: move it away"));
+            return Err(io::Error::other("the existing file is not an index: move it away"));
         }
     }
     place::replace(path, bytes)

@@ -286,7 +286,7 @@ impl CaptureReader {
     pub(super) fn refused(&self, error: FormatError) -> PortError {
         let mend = match error {
             FormatError::Empty | FormatError::HeaderCut { .. } => {
-                "; did the capture end before it began?"
+                "; the capture may have stopped early"
             }
             _ => "; expected pcap or pcapng, also in gzip or zstd",
         };

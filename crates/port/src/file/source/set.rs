@@ -171,7 +171,7 @@ pub(super) fn find(
 }
 
 fn not_found(path: &Path) -> PortError {
-    let error = std::io::Error::new(std::io::ErrorKind::NotFound, "there is no capture");
+    let error = std::io::Error::new(std::io::ErrorKind::NotFound, "no capture file found");
     PortError::Io { action: "open", path: path.to_owned(), error }
 }
 
@@ -247,7 +247,7 @@ pub(super) fn is_capture(path: &Path) -> bool {
 /// Reads the time of a file's first packet; 0 if it has none: it is read first, and reports why.
 fn look_at(path: &Path, files: &OpenedFiles, stays_open: bool) -> Result<Waiting, PortError> {
     if !path.is_file() {
-        let error = std::io::Error::other("not a regular file, and a set reads each twice");
+        let error = std::io::Error::other("not a regular file, but a set reads each one twice");
         return Err(PortError::Io { action: "open", path: path.to_owned(), error });
     }
     let mut reader = CaptureReader::open(&path.to_string_lossy(), files)?;

@@ -76,7 +76,7 @@ fn nonsense_and_contradictions_are_errors_with_the_value() {
         ("mark=1", "one of"),
         ("src-mac=02:00", "expected a MAC"),
         ("vxlan=16777216", "0-16777215"),
-        ("outer-src=10.0.0.1", "no vxlan"),
+        ("outer-src=10.0.0.1", "needs vxlan"),
         ("template=a.pcap&vlan=1", "leave out vlan"),
         ("packets=-1", "expected an integer"),
     ] {

@@ -74,7 +74,7 @@ fn a_malformed_file_is_named() {
         &[("devices/system/cpu/online", "0\n"), (&format!("{pool}/nr_hugepages"), "many\n")],
     );
     let error = Topology::read_from(&sys.0).unwrap_err().to_string();
-    assert!(error.ends_with("hugepages-2048kB/nr_hugepages: `many` is no number"), "{error}");
+    assert!(error.ends_with("hugepages-2048kB/nr_hugepages: `many` is not a number"), "{error}");
     let missing = Topology::read_from(Path::new("/nonexistent")).unwrap_err().to_string();
     assert!(missing.starts_with("/nonexistent/devices/system/cpu/online: "), "{missing}");
 }

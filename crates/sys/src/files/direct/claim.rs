@@ -101,7 +101,7 @@ pub fn claim(path: &Path, creation: &Creation) -> io::Result<Claimed> {
                 Some(process) => format!("process {process}"),
                 None => "another process".to_owned(),
             };
-            let what = format!("{whose} is writing it: end that one, or write to another file");
+            let what = format!("{whose} is writing it: end it, or write to another file");
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, what));
         }
         Err(TryLockError::Error(error)) if knows_no_locks(&error) => {}

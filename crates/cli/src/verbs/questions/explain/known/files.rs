@@ -30,7 +30,7 @@ pub(super) const FILES: &[Known] = &[
         &[
             "lost packets before this file",
             "ifdrop {missed}, osdrop {lost}",
-            "packets lost beside those recorded",
+            "packets lost and not in this file",
         ],
         "The program that wrote the file lost packets, and recorded how many",
         "burstline info FILE",
@@ -45,7 +45,7 @@ pub(super) const FILES: &[Known] = &[
     ),
     note(
         "catalogue-unwritten",
-        &["no catalogue of it could be written"],
+        &["its catalogue could not be written"],
         "The folder cannot be written, so its files are looked at again next time",
         "ls -ld FOLDER",
         "let the user write there: chmod or chown",

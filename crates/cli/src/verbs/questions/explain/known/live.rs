@@ -22,7 +22,7 @@ pub(super) const LIVE: &[Known] = &[
     ),
     note(
         "unfinished-packets",
-        &["packets are left for a device to finish"],
+        &["packets left checksums or segments to a device"],
         "Their sender left checksums or segments to the device, and they were delivered as they \
          came",
         "ethtool -k IFACE in the guest or on the host that sent them",
@@ -118,7 +118,7 @@ pub(super) const LIVE: &[Known] = &[
     ),
     note(
         "peer-event",
-        &["another one was turned away", "left: {fault}"],
+        &["another peer was refused", "left: {fault}"],
         "A guest or another dataplane connected to a socket, left or was refused",
         "the event names the socket and the peer's number",
         "check the peer's own log; one socket serves one peer",
@@ -156,7 +156,7 @@ pub(super) const LIVE: &[Known] = &[
         &[
             "offloads of {}",
             "packets have the device's hash",
-            "packets have a wrong checksum, the device reports",
+            "packets have a wrong checksum, according to the device",
         ],
         "What the device did for Burstline, or reports about packets",
         "burstline doctor dpdk",
