@@ -72,14 +72,14 @@ impl Roster {
         }
     }
 
-    /// Takes a seat at each requested log, or at none. `welcome` then sends one log's files. If
-    /// that fails, the seats are freed and the result is false.
+    /// Takes a seat at each requested log, or at none. `welcome` then sends one log's files. If it
+    /// returns false or a refusal, the seats are freed, and that is the result.
     pub(crate) fn seat(
         &self,
         connection: u64,
         peer: Credentials,
         request: AttachRequest,
-        mut welcome: impl FnMut(Welcome, &RemoteSeat) -> bool,
+        mut welcome: impl FnMut(Welcome, &RemoteSeat) -> Result<bool, Refusal>,
     ) -> Result<bool, Refusal> {
         self.allow(peer, &request)?;
         let count = self.logs.len() as u32;
@@ -98,18 +98,18 @@ impl Roster {
         let (command, since_ns) = (command(peer.pid), clock::monotonic_ns());
         // Listed before the client learns its seats, so that any status it asks for is right.
         let mut guests = self.lock();
-        let is_welcome = (0..).zip(&seats).all(|(index, (_, seat))| {
+        for (index, (_, seat)) in (0..).zip(&seats) {
             let LogFiles { seat: number, part, .. } = seat.files();
             let number = number as u32;
-            welcome(Welcome { epoch, pid, index, count, seat: number, window, part }, seat)
-        });
-        if is_welcome {
-            guests.push(Guest { connection, peer, command, request, since_ns, seats });
-            let mut visits = self.visits();
-            visits.total += 1;
-            visits.peak = visits.peak.max(guests.len());
+            if !welcome(Welcome { epoch, pid, index, count, seat: number, window, part }, seat)? {
+                return Ok(false);
+            }
         }
-        Ok(is_welcome)
+        guests.push(Guest { connection, peer, command, request, since_ns, seats });
+        let mut visits = self.visits();
+        visits.total += 1;
+        visits.peak = visits.peak.max(guests.len());
+        Ok(true)
     }
 
     /// Returns whether this user may make this request now.

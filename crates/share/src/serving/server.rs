@@ -351,7 +351,10 @@ impl Client {
             Request::Attach(request) => {
                 let socket = &self.socket;
                 let outcome = roster.seat(self.connection, self.peer, request, |welcome, seat| {
-                    pass(socket, welcome, seat).is_ok()
+                    match pass(socket, welcome, seat) {
+                        Err(error) if is_out_of_descriptors(&error) => Err(out_of_descriptors()),
+                        outcome => Ok(outcome.is_ok()),
+                    }
                 });
                 self.is_seated = outcome == Ok(true);
                 if let Err(refusal) = outcome {
@@ -400,7 +403,11 @@ fn out_of_descriptors() -> Refusal {
     Refusal::Descriptors { limit: limits::open_files().unwrap_or(0) }
 }
 
+/// Whether this process, the system, or this user in messages that nobody has received yet has too
+/// many descriptors. A process without rights may send no more while its user has more than the
+/// process's own limit in such messages.
 fn is_out_of_descriptors(error: &io::Error) -> bool {
-    // EMFILE and ENFILE. Source: include/uapi/asm-generic/errno-base.h.
-    matches!(error.raw_os_error(), Some(23 | 24))
+    // EMFILE, ENFILE and ETOOMANYREFS. Source: include/uapi/asm-generic/errno-base.h and errno.h,
+    // too_many_unix_fds in net/core/scm.c.
+    matches!(error.raw_os_error(), Some(23 | 24 | 109))
 }

@@ -1,11 +1,21 @@
 //! A publisher that runs out of descriptors.
 
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
 use burstline_share::{AttachConfig, Attachment, Refusal, ShareError, query};
+use burstline_sys::seqpacket::SeqPacket;
 
 use crate::common::{Directory, Role, read, until};
 
+/// Descriptors in messages that nobody has received count for all processes of a user.
+static IN_FLIGHT: Mutex<()> = Mutex::new(());
+
 #[test]
 fn without_descriptors_it_serves_those_it_has_and_recovers() {
+    let _alone = IN_FLIGHT.lock();
     // One reader takes three descriptors: whichever of them is one too many, it gets an answer.
     for spare in [6, 7, 8] {
         let directory = Directory::new();
@@ -14,6 +24,11 @@ fn without_descriptors_it_serves_those_it_has_and_recovers() {
         let limit: u64 = role.hear("limit").parse().unwrap();
         let open = || Attachment::open(&name, &AttachConfig::default());
         let mut readers = Vec::new();
+        // Other tests, too, have descriptors in flight.
+        until("the first reader is there", || {
+            readers.extend(open());
+            !readers.is_empty()
+        });
         let refused = loop {
             match open() {
                 Ok(attachment) => readers.push(attachment),
@@ -45,4 +60,32 @@ fn without_descriptors_it_serves_those_it_has_and_recovers() {
         });
         role.kill();
     }
+}
+
+#[test]
+fn too_many_descriptors_in_flight_are_a_refusal() {
+    let _alone = IN_FLIGHT.lock();
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let mut role = Role::start("poor_publisher", &[&name, "40"]);
+    let limit: u64 = role.hear("limit").parse().unwrap();
+    let open = || Attachment::open(&name, &AttachConfig::default());
+    let path = directory.name("pair");
+    let listener = SeqPacket::bind(Path::new(&path)).unwrap();
+    listener.listen(1).unwrap();
+    let sender = SeqPacket::connect(Path::new(&path), Duration::from_secs(5)).unwrap();
+    let receiver = listener.accept().unwrap();
+    // The kernel refuses once the user has more than the limit.
+    for _ in 0..=limit {
+        sender.send(b"kept", &[listener.as_fd()]).unwrap();
+    }
+    let refused = open().unwrap_err();
+    let told = Refusal::Descriptors { limit };
+    assert!(
+        matches!(&refused, ShareError::Refused { refusal, .. } if *refusal == told),
+        "{refused}"
+    );
+    drop(receiver);
+    until("there is room again", || open().is_ok());
+    role.kill();
 }
