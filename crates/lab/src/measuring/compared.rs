@@ -131,7 +131,7 @@ impl Rounds<Sample> {
         for (side, samples) in [(OURS, &self.ours), ("the peer", &self.peer)] {
             let has = |sample: &Sample| sample.page.is_some() || sample.pages.is_some();
             if !samples.iter().any(has) {
-                return Err(format!("{side} does not say which pages it had"));
+                return Err(format!("{side} does not report its pages"));
             }
         }
         Ok(())

@@ -56,11 +56,11 @@ impl Limit {
     /// Returns why the run must end, if so: the name of the doubt, and the reason.
     pub(super) fn reached(&self) -> Option<(&'static str, String)> {
         if self.user.load(Relaxed) {
-            return Some(("interrupted", "the user ended the run".to_owned()));
+            return Some(("interrupted", "the user stopped the run".to_owned()));
         }
         let budget = self.budget?;
         let is_over = self.stop.load(Relaxed) || self.began.elapsed() >= budget;
-        is_over.then(|| ("cut-short", format!("its {:.0} s were over", budget.as_secs_f64())))
+        is_over.then(|| ("cut-short", format!("its {:.0} s were used up", budget.as_secs_f64())))
     }
 
     /// Returns the time for one of this many remaining parts; `None` for no limit.
