@@ -210,7 +210,7 @@ mod tests {
         let refused = lengths("9018").unwrap_err();
         assert_eq!(
             refused,
-            "size 9018 has frames of 9018 bytes, and the cards here take 1518 at most"
+            "size 9018 has frames of 9018 bytes; the simulated cards take 1518 at most"
         );
     }
 

@@ -193,7 +193,7 @@ mod tests {
         let compared = Compared::of_samples("mpps", Better::Higher, rounds, Vec::new());
         assert_eq!(compared.details[1], "doubt: the sides have different pages");
         let missing = of(&own, &Sample::default()).have_pages().unwrap_err();
-        assert_eq!(missing, "the peer does not say which pages it had");
+        assert_eq!(missing, "the peer does not report its pages");
     }
 
     #[test]

@@ -370,7 +370,7 @@ fn widest(rows: &[&Row], name: &str) -> Option<String> {
     spreads.sort_by(|a, b| b.0.total_cmp(&a.0));
     let &(spread, repeats, row) = spreads.first()?;
     Some(format!(
-        "{name} is more than {SPREAD_PERCENT} % apart in {} of {} rows, most in {}: {spread:.1} \
+        "{name} lies more than {SPREAD_PERCENT} % apart in {} of {} rows, most in {}: {spread:.1} \
          % in {repeats} repeats",
         spreads.len(),
         rows.len(),

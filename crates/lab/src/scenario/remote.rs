@@ -22,7 +22,7 @@ pub fn check(scenario: &Scenario, spec: &Spec) -> Result<(), String> {
     let Scenario { name, work, ports, .. } = scenario;
     if !WORKS.contains(work) {
         let works = WORKS.map(Work::name).join(", ");
-        return Err(format!("{name}: --generator supports {works}; this is {work}"));
+        return Err(format!("{name}: --generator is for {works}; this is {work}"));
     }
     if *ports > 1 {
         return Err(format!("{name}: its {ports} ports take {ports} cables, --generator has one"));

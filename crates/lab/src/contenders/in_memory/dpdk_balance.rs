@@ -133,7 +133,7 @@ mod tests {
         let losses = [("ring_full".to_owned(), 2), ("rx_missed".to_owned(), 5)];
         assert_eq!((own.delivered, own.losses), (7, losses.into()));
         assert_eq!(own.busy, [("poll".to_owned(), 0.5)]);
-        assert!(DpdkBalance.own(&said(10), 14).unwrap_err().starts_with("received, and then"));
+        assert!(DpdkBalance.own(&said(10), 14).unwrap_err().starts_with("received, but"));
         assert!(DpdkBalance.own("ready: 2 workers\n", 14).is_err());
     }
 }

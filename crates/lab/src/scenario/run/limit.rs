@@ -60,7 +60,7 @@ impl Limit {
         }
         let budget = self.budget?;
         let is_over = self.stop.load(Relaxed) || self.began.elapsed() >= budget;
-        is_over.then(|| ("cut-short", format!("its {:.0} s were used up", budget.as_secs_f64())))
+        is_over.then(|| ("cut-short", format!("its {:.0} s were over", budget.as_secs_f64())))
     }
 
     /// Returns the time for one of this many remaining parts; `None` for no limit.
