@@ -7,8 +7,8 @@
             print(len(burst), burst.lengths().sum())
     print(reader.report()["total"])
 
-A burst is a run of packets that lie where their source has put them. It is valid until the loop
-goes on; arrays and memoryviews of it are valid until they are collected. docs/python.md says more.
+A burst is a run of packets in the memory of their source. It is valid until the next iteration of
+the loop; arrays and memoryviews of it are valid until they are collected. See docs/python.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ._native import Burst, Packet, Packets, Publisher, Reader, __version__
 
 #: A mark: the kernel left the transport checksum to a device.
 FLAG_PARTIAL_CHECKSUM = 2
-#: A mark: several packets of the wire that GRO or LRO merged into one.
+#: A mark: GRO or LRO merged several packets of the wire into this one.
 FLAG_MERGED = 4
 #: A mark: sent by the capturing host, not received.
 FLAG_OUTGOING = 8
@@ -36,11 +36,11 @@ FLAG_DAMAGED = 16
 
 #: A verdict: the packet goes on as it is.
 PASS = 1
-#: A verdict: the packet ends here.
+#: A verdict: the packet is dropped.
 DROP = 2
-#: A verdict: the packet ends here, and its sender gets an answer.
+#: A verdict: the packet is dropped, and its sender gets an answer.
 REJECT = 4
-#: A verdict: the packet goes on, and so do all later ones of its flow, unseen.
+#: A verdict: the packet goes on, and so do all later ones of its flow, which readers do not see.
 PASS_FLOW = 5
 
 __all__ = [
@@ -61,23 +61,22 @@ def open(  # noqa: A001 - as in io, gzip, zipfile
     steal: bool = False,
     verdicts: bool = False,
 ) -> Reader:
-    """Opens what ``source`` names, to be read burst by burst.
+    """Opens a source, to read it burst by burst.
 
-    source: a name that is published ("tap", "log:tap?from=oldest&lossless"), a file
-        ("a.pcapng.gz"), a set ("set:/var/rec/*.pcapng"), an interface ("eth0"), or another address
-        of ``burstline help sources``. A word that names several of these is an error that asks
-        for the scheme.
+    source: a published name ("tap", "log:tap?from=oldest&lossless"), a file ("a.pcapng.gz"), a set
+        ("set:/var/rec/*.pcapng"), an interface ("eth0"), or another address of ``burstline help
+        sources``. If a word names several of these, the error asks for the scheme.
     filter: packets to deliver, as pcap-filter(7) or as ``tcpdump -ddd`` prints; the others are
         ``filtered`` in report().
     snaplen: bytes of each packet to deliver, in [1, 524287].
     hash: what the flow hash of files, sets and interfaces is made from; a published log has its
         publisher's.
     window: segments (of a log that is copied: bursts) that may be held at a time, in [2, 8].
-        Bursts that views keep count; BufferError says that there are too many.
-    steal: whether xdp: may take an interface away from the host that lives on it.
+        Bursts kept by views count; too many raise BufferError.
+    steal: whether xdp: may take an interface that the host itself uses.
     verdicts: whether packets wait for this reader: ``source`` is the name of ``burstline bounce A B
-        --inline NAME``. Burst.verdicts and Burst.verdict() decide; what is not decided passes when
-        its burst is released, and at once where the filter does not want it.
+        --inline NAME``. Burst.verdicts and Burst.verdict() decide; undecided packets pass when
+        their burst is released, and packets that the filter rejects pass at once.
 
     A published log is copied and checked burst by burst, because its publisher is another process.
     "log:tap?trust=own" reads in place and copies nothing: you then vouch for publishers of your own
@@ -105,12 +104,12 @@ def publish(
     name: a word, or the path of a socket with a slash in it.
     bytes: memory of the log, from 1793 KiB to 64 GiB, in whole segments of 256 KiB.
     mode: who may read, like a file's mode.
-    lossless: whether readers that ask for it may hold the publisher up.
+    lossless: whether readers that ask for it may make the publisher wait.
     hash: what the flow hash of each packet is made from.
     link_type: what packets begin with, a LINKTYPE_ number of libpcap; 1 is Ethernet.
     interface: the name that readers see.
-    wait_ms: how long write() waits for readers that hold the log full, before packets are lost as
-        ``log_full``.
+    wait_ms: how long write() waits for slow readers while the log is full, before packets are lost
+        as ``log_full``.
     """
     return Publisher(
         name, bytes=bytes, mode=mode, lossless=lossless, hash=hash, link_type=link_type,

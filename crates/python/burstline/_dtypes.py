@@ -1,7 +1,7 @@
-"""The element types of arrays: the one place where their fields are said.
+"""The element types of arrays: the only definition of their fields.
 
-The worklist is the log's own memory: two words a packet, 16 bytes. ``length`` has 19 bits and
-``flags`` has 5, so numpy cannot name them; ``marks`` has both, and ``lengths_of`` takes them apart.
+The worklist is the log's own memory: two words per packet, 16 bytes. ``length`` has 19 bits and
+``flags`` has 5, so numpy cannot name them; ``marks`` has both, and ``lengths_of`` extracts lengths.
 """
 
 from __future__ import annotations
@@ -42,5 +42,5 @@ COLUMNS = np.dtype(
 
 
 def lengths_of(worklist: np.ndarray) -> np.ndarray:
-    """Bytes of each packet that are here, uint32, from the marks of a worklist."""
+    """Captured bytes of each packet, uint32, from the marks of a worklist."""
     return worklist["marks"] >> np.uint32(13)

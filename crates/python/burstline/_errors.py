@@ -1,18 +1,18 @@
-"""Errors. Each message is one line, with the number that is wrong and the remedy."""
+"""Errors. Each message is one line, with the wrong number and the remedy."""
 
 
 class Error(Exception):
-    """What goes wrong with a source, a publisher or a system call."""
+    """An error of a source, a publisher or a system call."""
 
 
 class AbsentError(Error, FileNotFoundError):
-    """Nobody publishes the name, and no file, set or interface is called so."""
+    """The name is not published, and no file, set or interface has that name."""
 
     __str__ = Exception.__str__
 
 
 class RefusedError(Error, PermissionError):
-    """The system, or a publisher, does not let this process in."""
+    """The system, or a publisher, denies this process access."""
 
     __str__ = Exception.__str__
 
@@ -22,11 +22,11 @@ class ClosedError(Error, ValueError):
 
 
 class ReleasedError(Error, ValueError):
-    """The burst is released: the loop has gone on, or its ``with`` has ended."""
+    """The burst is released: the loop has moved on, or its ``with`` has ended."""
 
 
 class ForkedError(Error, RuntimeError):
-    """A child process uses what its parent has opened."""
+    """A child process uses a reader or publisher that its parent opened."""
 
 
 class BusyError(Error, RuntimeError):

@@ -47,7 +47,7 @@ class _Report(TypedDict):
 
 @final
 class Packet:
-    """One packet of a burst, valid until that is released. What ``bytes`` returned stays valid."""
+    """One packet of a burst, valid until that is released. Views from ``bytes`` stay valid."""
 
     @property
     def bytes(self) -> memoryview: ...
@@ -78,7 +78,7 @@ class Packet:
 
 @final
 class Packets:
-    """The packets of a burst, the oldest first, each made when it is looked at."""
+    """The packets of a burst, the oldest first, each created on access."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Packet: ...
@@ -86,14 +86,14 @@ class Packets:
 
 @final
 class PacketIterator:
-    """Goes through the packets of a burst."""
+    """Iterates over the packets of a burst."""
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> Packet: ...
 
 @final
 class Burst:
-    """A run of packets that lie where their source has put them, until it is released."""
+    """A run of packets in the memory of their source, valid until it is released."""
 
     @property
     def worklist(self) -> npt.NDArray[np.void]: ...
@@ -131,7 +131,7 @@ class Burst:
 
 @final
 class Reader:
-    """What packets come from. One thread at a time, except close()."""
+    """Reads packets from a source. One thread at a time, except close()."""
 
     def __new__(
         cls,
@@ -184,4 +184,4 @@ class Publisher:
 
 @final
 class View:
-    """Memory that numpy and memoryviews look at. Nobody makes one."""
+    """Memory of numpy arrays and memoryviews. Not created directly."""

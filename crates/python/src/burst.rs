@@ -53,7 +53,7 @@ impl Burst {
     pub(crate) fn lent(&self) -> PyResult<Arc<Lent>> {
         let lent = self.0.lent().ok_or_else(|| {
             ReleasedError::new_err(
-                "this burst is released: the loop has gone on, or its `with` has ended; copy what \
+                "this burst is released: the loop has moved on, or its `with` has ended; copy what \
                  you keep (array.copy(), bytes(packet))",
             )
         })?;
@@ -79,7 +79,7 @@ impl Burst {
         match given {
             Ok(true) => Ok(()),
             Ok(false) => {
-                Err(PyValueError::new_err(format!("packet {index} has its verdict already")))
+                Err(PyValueError::new_err(format!("packet {index} already has its verdict")))
             }
             Err(error @ VerdictError::NoRoom { .. }) => {
                 Err(PyBufferError::new_err(error.to_string()))
@@ -130,7 +130,7 @@ impl Burst {
         View::memory(self.lent()?).into_array(py, Dtype::Byte)
     }
 
-    /// The packets as objects, the oldest first, each made when it is looked at.
+    /// The packets as objects, the oldest first, each created on access.
     #[getter]
     fn packets(slf: &Bound<'_, Self>) -> PyResult<Packets> {
         slf.get().lent()?;
@@ -249,7 +249,7 @@ impl Burst {
         self.0.lent().is_none()
     }
 
-    /// Gives the packets back; twice is as good as once. Views that are alive keep the memory.
+    /// Releases the packets; may be called repeatedly. Views that are alive keep the memory.
     fn release(&self) -> PyResult<()> {
         if let Some(lent) = self.0.lent() {
             lent.here().check()?;

@@ -45,8 +45,8 @@ pub(crate) enum Fault {
     Attach(#[from] burstline_log::AttachError),
     /// Packets of this source do not wait for verdicts.
     #[error(
-        "verdicts are given on the log of `burstline bounce A B --inline NAME`: {source_name} is \
-         no published log"
+        "verdicts need the log of `burstline bounce A B --inline NAME`: {source_name} is no \
+         published log"
     )]
     NoVerdicts {
         /// The name of the source.
@@ -55,7 +55,7 @@ pub(crate) enum Fault {
     /// An entry of the verdicts is invalid.
     #[error(
         "verdicts[{index}] is {entry}: it must be PASS, DROP, REJECT or PASS_FLOW; the packet got \
-         none, and the others theirs"
+         no verdict, all others got theirs"
     )]
     Verdict {
         /// The index of the packet.
@@ -65,8 +65,8 @@ pub(crate) enum Fault {
     },
     /// Views hold the whole window.
     #[error(
-        "{held} bursts are held by views, and no more fit the window of {window}: copy what you \
-         keep (array.copy(), bytes(packet)), or del the views"
+        "{held} bursts are held by views, which fill the window of {window}: copy what you keep \
+         (array.copy(), bytes(packet)), or del the views"
     )]
     WindowFull {
         /// Number of bursts held.

@@ -35,7 +35,7 @@ impl Packets {
     }
 }
 
-/// Goes through the packets of a burst, the oldest first.
+/// Iterates over the packets of a burst, the oldest first.
 #[pyclass(module = "burstline._native")]
 pub(crate) struct PacketIterator {
     burst: Py<Burst>,
@@ -58,7 +58,7 @@ impl PacketIterator {
     }
 }
 
-/// One packet of a burst. It is of no use once the burst is released; what `bytes` returned is.
+/// One packet of a burst, valid until that is released. Views from `bytes` stay valid.
 #[pyclass(module = "burstline", frozen)]
 pub(crate) struct Packet {
     burst: Py<Burst>,
@@ -101,13 +101,13 @@ impl Packet {
         self.with(py, |seen| seen.packet.time_ns())
     }
 
-    /// How many of its bytes are here.
+    /// The number of its captured bytes.
     #[getter]
     fn length(&self, py: Python<'_>) -> PyResult<usize> {
         self.with(py, |seen| seen.bytes.len())
     }
 
-    /// Its bytes on the wire, without FCS: more than `length` where it was cut.
+    /// Its bytes on the wire, without FCS: more than `length` if it was truncated.
     #[getter]
     fn original_length(&self, py: Python<'_>) -> PyResult<usize> {
         self.with(py, |seen| seen.packet.original_length())
@@ -132,14 +132,14 @@ impl Packet {
         Ok(lent.links.name(lent.packet(self.index).packet.port()).map(str::to_owned))
     }
 
-    /// What it begins with: a LINKTYPE_ number of libpcap's, 1 is Ethernet.
+    /// Its link type: a LINKTYPE_ number of libpcap, 1 is Ethernet.
     #[getter]
     fn link_type(&self, py: Python<'_>) -> PyResult<u16> {
         let lent = self.burst.bind(py).get().lent()?;
         Ok(lent.links.link(lent.packet(self.index).packet.port()).0)
     }
 
-    /// Its flow hash, 32 bits; 0 where none was computed.
+    /// Its flow hash, 32 bits; 0 if none was computed.
     #[getter]
     fn hash(&self, py: Python<'_>) -> PyResult<u32> {
         self.with(py, |seen| seen.packet.desc().hash())
@@ -157,12 +157,12 @@ impl Packet {
         self.index
     }
 
-    /// The packet as scapy knows it, from a copy of its bytes. Needs scapy.
+    /// The packet as a scapy object, from a copy of its bytes. Needs scapy.
     fn scapy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::convert(slf, "to_scapy")
     }
 
-    /// The packet as dpkt knows it, from a copy of its bytes. Needs dpkt.
+    /// The packet as a dpkt object, from a copy of its bytes. Needs dpkt.
     fn dpkt<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::convert(slf, "to_dpkt")
     }

@@ -89,16 +89,16 @@ impl Publisher {
     fn lock(&self) -> PyResult<MutexGuard<'_, State>> {
         self.state.get()?.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => {
-                BusyError::new_err("another thread is in a call of this publisher")
+                BusyError::new_err("another thread is using this publisher")
             }
-            TryLockError::Poisoned(_) => Error::new_err("an earlier call of it has panicked"),
+            TryLockError::Poisoned(_) => Error::new_err("an earlier call of it panicked"),
         })
     }
 }
 
 #[pymethods]
 impl Publisher {
-    /// Publishes `name`; burstline.publish() says what each argument is.
+    /// Publishes `name`; burstline.publish() describes each argument.
     #[new]
     #[pyo3(signature = (name, *, bytes = 16 << 20, mode = 0o600, lossless = false,
                         hash = "five-tuple", link_type = 1, interface = "python", wait_ms = 100))]
@@ -116,7 +116,7 @@ impl Publisher {
     ) -> PyResult<Self> {
         let wrong = |text: String| PyValueError::new_err(text);
         if name.contains(['?', '&']) || name.is_empty() {
-            return Err(wrong(format!("name is {name:?}: a word, or a path with a slash in it")));
+            return Err(wrong(format!("name is {name:?}: use a word, or a path with a slash")));
         }
         let hash: HashKind = hash.parse().map_err(|error| wrong(format!("hash: {error}")))?;
         let lossless = if lossless { "yes" } else { "no" };
@@ -172,7 +172,7 @@ impl Publisher {
             return Ok(state.written.packets - before);
         }
         if packets.cast::<Packet>().is_ok() || PyBuffer::<u8>::get(packets).is_ok() {
-            let text = "packets is one packet: write([packet])";
+            let text = "packets is a single packet: use write([packet])";
             return Err(PyTypeError::new_err(text));
         }
         let outcome = stage_each(state, packets, now_ns, times_ns);
@@ -199,7 +199,7 @@ impl Publisher {
         report::to_dict(py, &[row], 0)
     }
 
-    /// Ends publishing: readers have 1 s to come to the end. Twice is as good as once.
+    /// Ends publishing: readers have 1 s to read the rest. May be called repeatedly.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let mut guard = self.lock()?;
         let state = &mut *guard;

@@ -24,7 +24,7 @@ const SNAPLEN_MAX: u32 = burstline_log::MAX_PACKET_BYTES as u32;
 /// The longest timeout, in s, limited by ns in 64 bits.
 const TIMEOUT_S_MAX: f64 = 1e9;
 
-/// What packets come from. burstline.open() makes one.
+/// Reads packets from a source. burstline.open() makes one.
 #[pyclass(module = "burstline", frozen)]
 pub(crate) struct Reader {
     state: Here<Mutex<State>>,
@@ -93,10 +93,10 @@ impl Reader {
     fn lock(&self) -> PyResult<MutexGuard<'_, State>> {
         self.state.get()?.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => {
-                BusyError::new_err("another thread is in a call of this reader")
+                BusyError::new_err("another thread is using this reader")
             }
             TryLockError::Poisoned(_) => {
-                Error::new_err("an earlier call of this reader has panicked: open it again")
+                Error::new_err("an earlier call of this reader panicked: open it again")
             }
         })
     }
@@ -131,7 +131,7 @@ fn closed() -> PyErr {
 
 #[pymethods]
 impl Reader {
-    /// Opens `source`; burstline.open() says what each argument is.
+    /// Opens `source`; burstline.open() describes each argument.
     #[new]
     #[pyo3(signature = (source, *, filter = None, snaplen = None, hash = "five-tuple",
                         window = 4, steal = false, verdicts = false))]
@@ -223,8 +223,8 @@ impl Reader {
         }
     }
 
-    /// Releases the last burst and ends reading; twice is as good as once. Views stay valid. Any
-    /// thread may do it at any time: one that waits in this reader gets ClosedError.
+    /// Releases the last burst and ends reading; may be called repeatedly. Views stay valid. Any
+    /// thread may call it at any time: a thread that waits in this reader gets ClosedError.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let state = self.state.get()?;
         *self.is_closing() = true;
@@ -245,13 +245,13 @@ impl Reader {
         Ok(*self.is_closing())
     }
 
-    /// Whether the source has ended, so that next() gives None for good.
+    /// Whether the source has ended, so that next() always returns None.
     #[getter]
     fn ended(&self) -> PyResult<bool> {
         Ok(self.lock()?.has_ended)
     }
 
-    /// What it was opened with.
+    /// The source that it was opened with.
     #[getter]
     fn source(&self) -> &str {
         &self.source

@@ -17,7 +17,7 @@ use pyo3::{IntoPyObjectExt, ffi};
 
 use crate::lent::Lent;
 
-/// Memory that numpy and memoryviews look at. Keeps the burst that it is of until it is collected.
+/// Memory of numpy arrays and memoryviews. Keeps its burst until it is collected.
 #[pyclass(module = "burstline._native", frozen)]
 pub(crate) struct View(What);
 
