@@ -92,9 +92,7 @@ impl Reader {
 
     fn lock(&self) -> PyResult<MutexGuard<'_, State>> {
         self.state.get()?.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => {
-                BusyError::new_err("another thread is using this reader")
-            }
+            TryLockError::WouldBlock => BusyError::new_err("another thread is using this reader"),
             TryLockError::Poisoned(_) => {
                 Error::new_err("an earlier call of this reader panicked: open it again")
             }
