@@ -83,7 +83,7 @@ pub const KNOWN: &[Known] = &[
         name: "unknown-stages",
         when: "more than 30 % of the samples were in functions of unknown stages: the row's \
                other, without other programs",
-        remedy: "build with symbols (debug = 1), or name them in crates/lab/src/symbols/stages.toml",
+        remedy: "build with symbols (debug = 1), or add them to crates/lab/src/symbols/stages.toml",
     },
     Known {
         name: "generator-limited",
