@@ -1,4 +1,4 @@
-# What one does with Burstline. Each step installs or names what it needs: scripts/setup.
+# Common tasks. Each installs what it needs, or names it: scripts/setup.
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_TARGETS := files_decode headers_parse memif_peer recordings share_messages texts vhost_guest
@@ -13,7 +13,7 @@ ifneq ($(TOOLCHAIN),)
 export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
 endif
 
-# The port dpdk: is built and tested where libdpdk is, and DPDK is among the rivals.
+# If libdpdk is installed, the port dpdk: is built and tested, and DPDK is among the rivals.
 HAS_DPDK := $(shell pkg-config --exists libdpdk 2>/dev/null && echo yes)
 DPDK := $(if $(HAS_DPDK),--features burstline/dpdk --features burstline-lab/dpdk)
 LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
@@ -26,30 +26,30 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
 
-run: ## Build it and see it work: burstline demo
+run: ## Build the program and run burstline demo
 	@scripts/setup rust
 	@cargo run --quiet --release --locked -p burstline -- demo
 
-fresh: ## README's two commands on a bare Debian, as root: make fresh [WITHOUT="KIND..."|all]
+fresh: ## Run README's two commands on a bare Debian, as root: make fresh [WITHOUT="KIND..."|all]
 	@scripts/setup fresh
 	@scripts/fresh
 
-dpdk: ## Build the program with the port dpdk: in it; installs libdpdk
+dpdk: ## Build the program with the port dpdk: (installs libdpdk)
 	@scripts/setup rust dpdk
 	@cargo build --quiet --release --locked -p burstline --features dpdk
 
-dpdk-newer: ## Does what we have in C compile with newer DPDKs? Headers of Debian's later suites
+dpdk-newer: ## Compile our C code against the headers of newer DPDKs, from Debian's later suites
 	@scripts/newer-dpdk
 
-test: ## All tests; other programs' tools judge our files in some of them: make test [FLAGS=]
+test: ## Run all tests; in some of them other programs check our files: make test [FLAGS=]
 	@scripts/setup rust test
 	@scripts/test $(DPDK) $(FLAGS)
 
-ten: ## All tests ten times in a row, the first half beside two busy loops: make ten [TIMES=10]
+ten: ## Run all tests ten times in a row, the first half beside two busy loops: make ten [TIMES=10]
 	@scripts/setup rust test
 	@scripts/ten $(TIMES) $(DPDK)
 
-bench: ## Our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FULL=1: long ones] [OUT=folder]
+bench: ## Measure our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FULL=1: long ones] [OUT=folder]
 	@scripts/setup rust
 	@cargo build --quiet --release --locked -p burstline $(LAB_DPDK)
 	@cargo build --quiet --release --locked -p burstline-pcap
@@ -59,13 +59,13 @@ bench: ## Our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FUL
 
 BUSES := --features burstline/kafka --features burstline/nats
 
-buses: ## Build the program with clients of Kafka and NATS, and test it with both: servers installed
+buses: ## Build the program with clients of Kafka and NATS, and test it with both (installs the servers)
 	@scripts/setup rust buses
 	@cargo test --quiet --locked -p burstline-fleet --features kafka,nats
 	@cargo test --quiet --locked -p burstline $(BUSES) --test flows buses:: -- --test-threads 2
 	@cargo build --quiet --release --locked -p burstline $(BUSES)
 
-fleet: ## Sensors, Kafka, NATS, Spark, ClickHouse and DuckDB: anything missing, twice or different? As root
+fleet: ## Check that no record is lost, doubled or changed: sensors, Kafka, NATS, Spark, ClickHouse, DuckDB. As root
 	@scripts/setup rust query buses spark chdb
 	@cargo build --quiet --release --locked -p burstline $(BUSES)
 	@PROGRAM=$(TARGET_DIR)/release/burstline scripts/fleet
@@ -73,27 +73,27 @@ fleet: ## Sensors, Kafka, NATS, Spark, ClickHouse and DuckDB: anything missing, 
 	@PROGRAM=$(TARGET_DIR)/release/burstline scripts/fleet-clickhouse
 	@PROGRAM=$(TARGET_DIR)/release/burstline scripts/fleet-buses
 
-campaign: ## The reliability campaigns: make campaign [NAME=glob] [FULL=1: as many rounds as a release takes]
+campaign: ## Run the reliability campaigns: make campaign [NAME=glob] [FULL=1: the rounds of a release]
 	@scripts/setup rust test fuzz jq
 	@cargo build --quiet --release --locked -p burstline $(LAB_DPDK)
 	@PROGRAM=$(TARGET_DIR)/release/burstline FULL=$(FULL) scripts/campaign $(if $(NAME),'$(NAME)')
 
-# A folder for each machine: runs/figures, runs/figures-NAME; and one of far cores. A page that has
+# A folder for each machine: runs/figures, runs/figures-NAME; and one for far cores. Each page with
 # marks gets its table.
 FIGURE_RUNS := $(sort $(wildcard runs/far runs/figures runs/figures-*))
 FIGURE_PAGES = $(shell grep -lxE '<!-- (six )?figures: make figures -->' README.md docs/*.md)
-figures: ## The tables of figures in their pages, made of the records in runs/figures*
+figures: ## Write the tables of figures into their pages, from the records in runs/figures*
 	@scripts/setup rust
 	@for page in $(FIGURE_PAGES); do \
 		cargo run --quiet --locked -p burstline-lab --bin bench -- $(FIGURE_RUNS:%=--table %) --into $$page || exit; done
 
-# With what make test has built: figures of a smoke run mean nothing, so it needs no release build.
-bench-smoke: ## Do the benchmarks still run? Tiny sizes, figures that mean nothing
+# Uses the build of make test: figures of a smoke run mean nothing, so it needs no release build.
+bench-smoke: ## Check that the benchmarks run, with tiny sizes; the figures mean nothing
 	@scripts/setup rust
 	@cargo build --quiet --locked --profile test --workspace --all-targets $(DPDK)
 	@$(TARGET_DIR)/debug/bench --smoke
 
-lint: ## Format, clippy, documentation, house rules
+lint: ## Check format, clippy, documentation and house rules
 	@scripts/setup rust
 	@cargo fmt --all --check
 	@cargo fmt --manifest-path fuzz/Cargo.toml --check
@@ -104,63 +104,63 @@ lint: ## Format, clippy, documentation, house rules
 	  -- -D warnings)
 	@cargo run --quiet --locked -p xtask -- check
 
-loom: ## Every interleaving of the edges of log and card, within loom's bounds
+loom: ## Check every interleaving of the edges of log and card, within loom's bounds
 	@scripts/setup rust
 	@RUSTFLAGS="--cfg loom" cargo test --quiet --release --locked -p burstline-log -p burstline-nicsim \
 	  --test loom --target-dir $(TARGET_DIR)/loom
 
-miri: ## The log and the Linux boundary under miri; code 3 where it cannot be had
+miri: ## Test the log and the Linux boundary under miri; exit code 3 if it is not available
 	@scripts/setup rust
 	@MIRI_CASES=$(MIRI_CASES) MIRI_SEEDS=$(MIRI_SEEDS) scripts/miri
 
-tsan: ## Threads that share memory under ThreadSanitizer, TSAN_S seconds (60); code 3 where it cannot be had
+tsan: ## Test threads that share memory under ThreadSanitizer for TSAN_S seconds (60); exit code 3 if not available
 	@scripts/setup rust
 	@scripts/tsan $(TSAN_S)
 
-fuzz-smoke: ## Each fuzz target for FUZZ_SECONDS seconds (20)
+fuzz-smoke: ## Run each fuzz target for FUZZ_SECONDS seconds (20)
 	@scripts/setup rust fuzz
-	@fuzz/run --build # one by one they would take a core
+	@fuzz/run --build # one by one they would be built on one core
 	@for target in $(FUZZ_TARGETS); do fuzz/run $$target $(FUZZ_SECONDS) || exit 1; done
 
-guest: ## Two NUMA nodes in an emulated machine: is all where the plan says?
+guest: ## Check the placement of memory and threads, in an emulated machine with two NUMA nodes
 	@scripts/setup rust guest
 	@cargo build --quiet --release --locked -p burstline
 	@scripts/guest
 
-guest-cards: ## Cards in an emulated machine: does dpdk: drive them? Some 8 minutes
+guest-cards: ## Check that dpdk: drives the cards of an emulated machine (8 minutes)
 	@scripts/setup rust guest dpdk
 	@cargo build --quiet --release --locked -p burstline --features dpdk
 	@cargo build --quiet --release --locked -p burstline-testbed --example wire
 	@scripts/guest-dpdk
 
-guest-lab: ## A machine that starts just now: does every contender of the lab get ready? Some 10 minutes
+guest-lab: ## Check that every contender of the lab starts on a freshly booted machine (10 minutes)
 	@scripts/setup rust guest dpdk rivals
 	@cargo build --quiet --release --locked -p burstline -p burstline-lab --bin burstline --bin bench \
 	  --features burstline/dpdk --features burstline-lab/dpdk
 	@scripts/guest-lab
 
-guest-service: dist ## A bare Debian with systemd: the package, the service, what is left. Minutes
+guest-service: dist ## Install the package in a bare Debian with systemd, run the service, remove it (minutes)
 	@scripts/setup guest fresh report
 	@scripts/guest-service
 
-guest-switch: ## Two guests on vhost ports of the switch, which is killed meanwhile. A minute
+guest-switch: ## Run two guests on vhost ports of the switch, which is killed meanwhile (a minute)
 	@scripts/setup rust guest
 	@cargo build --quiet --release --locked -p burstline
 	@scripts/guest-switch
 
-# --version names it. Other targets leave it out, so that cargo builds nothing twice.
+# --version shows it. Other targets leave it out, so that cargo builds nothing twice.
 COMMIT = BURSTLINE_COMMIT=$(shell git rev-parse --short=12 HEAD 2>/dev/null)
 
-sbom: ## The bill of materials: what is linked into burstline, as CycloneDX, in target/burstline.cdx.json
+sbom: ## Write the bill of materials of burstline, as CycloneDX, into target/burstline.cdx.json
 	@scripts/setup rust jq
 	@mkdir -p $(TARGET_DIR)
 	@scripts/sbom >$(TARGET_DIR)/burstline.cdx.json
 
-dist: ## What is handed out: a static program, a package for Debian, a tarball, in target/dist
+dist: ## Build the release files: a static program, a package for Debian, a tarball, in target/dist
 	@scripts/setup rust jq
 	@scripts/dist $(TARGET_DIR)/dist
 
-install: ## Put the program burstline into cargo's bin folder
+install: ## Install the program burstline into cargo's bin folder
 	@scripts/setup rust
 	@$(COMMIT) cargo install --quiet --locked --path crates/cli
 
@@ -173,7 +173,7 @@ EXTCAP ?= $(LIBDIR)/wireshark/extcap
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 CAPI_FEATURES ?=
 
-install-c: ## The C library, header, manual page and pkg-config file: make install-c [PREFIX=] [LIBDIR=] [DESTDIR=]
+install-c: ## Install the C library, header, manual page and pkg-config file: make install-c [PREFIX=] [LIBDIR=] [DESTDIR=]
 	@scripts/setup rust
 	@cargo rustc --quiet --locked -p burstline-capi --lib --profile capi \
 	  --crate-type cdylib,staticlib --features '$(CAPI_FEATURES)'
@@ -188,7 +188,7 @@ install-c: ## The C library, header, manual page and pkg-config file: make insta
 	  -e 's|@STATIC_LIBS@|-lgcc_s -lpthread -ldl -lm|' \
 	  include/burstline.pc.in > '$(DESTDIR)$(LIBDIR)/pkgconfig/burstline.pc'
 
-install-pcap: ## The libpcap with devices burst:NAME, and burstline-run: make install-pcap [PREFIX=] [LIBDIR=] [EXTCAP=] [DESTDIR=]
+install-pcap: ## Install the libpcap with devices burst:NAME, and burstline-run: make install-pcap [PREFIX=] [LIBDIR=] [EXTCAP=] [DESTDIR=]
 	@scripts/setup rust
 	@cargo rustc --quiet --locked -p burstline-pcap --lib --profile capi --crate-type cdylib
 	@install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(LIBDIR)/burstline-pcap'
@@ -204,71 +204,71 @@ install-pcap: ## The libpcap with devices burst:NAME, and burstline-run: make in
 	@printf '#!/bin/sh\nexec burstline extcap "$$@"\n' > '$(DESTDIR)$(EXTCAP)/burstline'
 	@chmod 755 '$(DESTDIR)$(EXTCAP)/burstline'
 
-# Where the modules look for the library.
+# The modules look for the library here.
 DAQ_OUT := $(abspath $(TARGET_DIR))/daq
-daq: ## Snort's DAQ modules with the library that they load, in target/daq; installs libdaq-dev
+daq: ## Build Snort's DAQ modules and the library that they load, in target/daq (installs libdaq-dev)
 	@scripts/setup rust daq
 	@$(MAKE) --no-print-directory install-c PREFIX='$(DAQ_OUT)/usr'
 	@PKG_CONFIG_PATH='$(DAQ_OUT)/usr/lib/pkgconfig' $(MAKE) --no-print-directory -C daq OUT='$(DAQ_OUT)'
 
-# What reads packets by the real libpcap and by ours, program by program.
-programs: ## The table of docs/sensors.md, program by program, and its record, runs/programs.json: as root, a quarter of an hour
+# Programs that read packets by the real libpcap and by ours.
+programs: ## Measure the programs in the table of docs/sensors.md and runs/programs.json, as root (a quarter of an hour)
 	@scripts/setup rust test sensors
 	@cargo test --quiet --release --locked -p burstline-pcap --test suite -- --ignored --nocapture measure_programs
 
 SENSORS := $(abspath $(TARGET_DIR))/sensors
-suricata-alerts: ## Suricata's alerts on a published log, as a transcript: what is in runs/suricata.txt. As root
+suricata-alerts: ## Print Suricata's alerts on a published log, as in runs/suricata.txt. As root
 	@scripts/setup rust rivals sensors
 	@cargo build --quiet --release --locked -p burstline
 	@$(MAKE) --no-print-directory install-pcap PREFIX='$(SENSORS)'
 	@PATH="$(abspath $(TARGET_DIR))/release:$(SENSORS)/bin:$$PATH" scripts/suricata-alerts
 
-wheel: ## The Python package as a wheel in target/wheels, by maturin in a virtual environment
+wheel: ## Build the Python package as a wheel in target/wheels, by maturin in a virtual environment
 	@scripts/setup rust python
 	@scripts/python wheel
 
-python: ## The Python package built, installed beside its rivals, and tested: make python [ARGUMENTS=]
+python: ## Build the Python package, install it beside its rivals, and test it: make python [ARGUMENTS=]
 	@scripts/setup rust python
 	@cargo clippy --quiet --manifest-path crates/python/Cargo.toml --locked -- -D warnings
 	@scripts/python test $(ARGUMENTS)
 
-# Cargo keeps what it unpacked and built of the packages of a dry run. It would take that for the next one's, which
-# have the same version.
-publishable: ## Could the library crates be published? Each packaged and built from its package, in order
+# Cargo keeps the unpacked and built packages of a dry run, and would use them for the next one, which has the same
+# version.
+publishable: ## Check that the library crates can be published: package each and build it from its package, in order
 	@scripts/setup rust
 	@rm -rf $(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src/-*/burstline-* \
 	  $(TARGET_DIR)/publishable/debug/.fingerprint/burstline-*
 	@cargo publish --quiet --workspace --dry-run --locked --allow-dirty --target-dir $(TARGET_DIR)/publishable
 
-semver: ## Do the library crates keep what the last release promised? By cargo-semver-checks
+semver: ## Check by cargo-semver-checks that the library crates keep what the last release promised
 	@scripts/setup rust semver
 	@scripts/semver
 
-header: ## Write include/burstline.h anew, from crates/capi
+header: ## Write include/burstline.h, from crates/capi
 	@scripts/setup rust
 	@WRITE_HEADER=1 cargo test --quiet --locked -p burstline-capi --test header
 
-abi: ## At a release: what include/burstline.h promises from now on, in include/burstline.abi
+abi: ## At a release: write what include/burstline.h promises into include/burstline.abi
 	@scripts/setup rust
 	@WRITE_ABI=1 cargo test --quiet --locked -p burstline-capi --test abi
 
-documents: ## Write docs/documents.md anew, from crates/lab/documents
+documents: ## Write docs/documents.md, from crates/lab/documents
 	@scripts/setup rust
 	@WRITE_DOCUMENTS=1 cargo test --quiet --locked -p burstline --test lab -- page_of_the_documents
 
-book: ## The documents as a book, in target/book/html; compiles mdBook if it is not there
+book: ## Make the documents a book, in target/book/html (compiles mdBook if it is missing)
 	@scripts/setup rust book
 	@cargo build --quiet --locked -p burstline $(LAB_DPDK)
 	@scripts/book $(TARGET_DIR)/debug/burstline $(TARGET_DIR)/book
 
-report-check: ## Reports of the lab, and the page of --web, on a phone and a desk: in Chromium, which it installs
+report-check: ## Check reports of the lab, and the page of --web, in Chromium at two sizes (installs Chromium)
 	@scripts/setup rust report
 	@cargo test --quiet --locked -p burstline-lab --test report
 	@cargo test --quiet --locked -p burstline --test service web_page::
 
-# Records of an older run would stand in the report beside those of this one.
+# The rule removes older records, which would otherwise be in the report, too.
 RUN ?= runs/latest
-runs: ## The quick experiments on this machine, report and charts: make runs [RUN=runs/latest]; as root
+runs: ## Run the quick experiments here, with report and charts: make runs [RUN=runs/latest]; as root
 	@scripts/setup rust dpdk rivals
 	@cargo build --quiet --release --locked -p burstline $(DPDK)
 	@rm -f '$(RUN)'/*.json '$(RUN)'/*.svg
@@ -276,10 +276,10 @@ runs: ## The quick experiments on this machine, report and charts: make runs [RU
 	@$(TARGET_DIR)/release/burstline lab report '$(RUN)' --markdown '$(RUN)/report.md' \
 	  --charts '$(RUN)'
 
-billion: ## A billion frames bounced and counted at the rate that loses none: as root, an hour
+billion: ## Bounce and count a billion frames at the highest rate without loss, as root (an hour)
 	@scripts/setup rust
 	@cargo build --quiet --release --locked -p burstline
 	@scripts/billion $(TARGET_DIR)/release/burstline runs/billion
 
-setup: ## Everything that the targets above need
+setup: ## Install everything that the targets above need
 	@scripts/setup rust test fuzz guest dpdk report

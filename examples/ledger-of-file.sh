@@ -4,9 +4,9 @@
 #
 #   examples/ledger-of-file.sh x.pcapng
 #
-# With read_format tshark dissects the capture file itself and shows its blocks.
-# Each interface has closing counts there (Interface Statistics Block): received, lost on the
-# interface, lost in the host, accepted by the filter, delivered. Exit code 1: the sum does not close.
+# With read_format, tshark dissects the capture file itself and shows its blocks. Each interface
+# has final counts in one (Interface Statistics Block): received, lost on the interface, lost in the
+# host, accepted by the filter, delivered. Exit code 1: the sum does not close.
 set -eu
 
 file=${1:?usage: ledger-of-file.sh FILE}
@@ -17,7 +17,7 @@ tshark -r "$file" -X 'read_format:MIME Files Format' -T fields -e $count.receive
     -e $count.dropped -e $count.dropped_by_os -e $count.accepted_by_filter \
     -e $count.delivered_to_user 2> /dev/null |
     awk -F '\t' -v packets="$packets" '
-        # The counts of all interfaces, with commas between them.
+        # Sums the counts of all interfaces, which are separated by commas.
         function sum(list,    part, total, number, at) {
             number = split(list, part, ",")
             for (at = 1; at <= number; at++) total += part[at]
@@ -26,7 +26,7 @@ tshark -r "$file" -X 'read_format:MIME Files Format' -T fields -e $count.receive
         { received += sum($1); interface += sum($2); host += sum($3); accepted += sum($4) }
         { delivered += sum($5) }
         END {
-            # A file that was generated says only what is in it.
+            # A generated file has only the counts of its own packets.
             if (received == 0) received = accepted = delivered + interface + host
             unwanted = received - accepted
             printf "offered %d = in the file %d + lost on the interface %d + lost in the host %d",

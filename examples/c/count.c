@@ -1,4 +1,4 @@
-/* Counts what is published under a name, until it is over or Ctrl-C.
+/* Counts packets published under a name, until the log ends or Ctrl-C.
  *
  *     count NAME [oldest] [lossless] [inplace] [nofollow]
  */
@@ -17,14 +17,14 @@ static void interrupt(int signal) {
     is_interrupted = 1;
 }
 
-/* Takes one word of the command line. */
+/* Handles one word of the command line. */
 static int choose(struct burstline_options *options, const char *word) {
     if (strcmp(word, "oldest") == 0)
         options->start = BURSTLINE_FROM_OLDEST;
     else if (strcmp(word, "lossless") == 0)
         options->policy = BURSTLINE_LOSSLESS;
     else if (strcmp(word, "inplace") == 0)
-        options->trust = BURSTLINE_TRUST_OWN_USER; /* we vouch for our own publishers */
+        options->trust = BURSTLINE_TRUST_OWN_USER; /* trusts publishers of our own user */
     else if (strcmp(word, "nofollow") == 0)
         options->restarts = BURSTLINE_NO_FOLLOW;
     else
@@ -57,12 +57,12 @@ int main(int count, char **words) {
     struct burstline_burst burst;
     burstline_status status = BURSTLINE_STATUS_OK;
     while (status >= 0 && status != BURSTLINE_STATUS_END && !is_interrupted) {
-        /* A timeout, so that Ctrl-C is looked at even where nothing comes. */
+        /* A timeout, so that Ctrl-C is checked even if no packets arrive. */
         status = burstline_next(reader, 100000000, &burst);
         if (status != BURSTLINE_STATUS_OK)
             continue;
         packets += burst.count;
-        /* A sum does not care for the order: the worklist as it lies in memory. */
+        /* The order does not matter for a sum: the worklist is read as it is in memory. */
         for (uint32_t i = 0; i < burst.count; i++)
             bytes += burstline_desc_length(&burst.worklist[i]);
         status = burstline_release(reader, &burst);

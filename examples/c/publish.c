@@ -2,7 +2,7 @@
  *
  *     publish NAME COUNT
  *
- * and says of each flow how many packets it had. Read them with: burstline count log:NAME
+ * and prints the number of packets of each flow. Read them with: burstline count log:NAME
  */
 #include <burstline.h>
 

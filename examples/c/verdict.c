@@ -3,8 +3,8 @@
  *
  *     verdict NAME TEXT
  *
- * With --inline 'NAME?workers=N' there is a log for each worker; run one of these for each, with
- * options.log, where one thread is not enough.
+ * With --inline 'NAME?workers=N' there is a log for each worker; if one thread is not enough, run
+ * one of these for each log, with options.log.
  */
 #include <burstline.h>
 

@@ -1,5 +1,5 @@
 /* Walks worklist and bytes of each burst, like an application made for contiguous bursts. One
- * address goes on from packet to packet; each packet needs only the two words of its desc.
+ * address advances from packet to packet; each packet needs only the two words of its desc.
  *
  *     walk NAME [lossless]
  *
@@ -26,7 +26,7 @@ struct walk {
     uint64_t cut_short;    /* packets that were longer on the wire */
     uint64_t not_adjacent; /* packets that do not start where the one before ends */
     uint64_t out_of_order; /* packets older than the one before, in their log */
-    uint64_t skipped;      /* packet numbers that did not come, in their log */
+    uint64_t skipped;      /* packet numbers that are missing, in their log */
     uint64_t time_ns[LOGS];
     uint64_t next_packet[LOGS];
     uint64_t epoch[LOGS];

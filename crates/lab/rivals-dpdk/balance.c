@@ -5,7 +5,7 @@
  *   workers:  each ring in turn, up to 32 -> prefetch ahead, read header and data -> free bulk
  *
  * Choices as in pipeline.c. Pointers wait until there are 32 for a worker, as rte_eth_tx_buffer
- * does for a port: cheapest for both cores. All workers have their turns on one core.
+ * does for a port: cheapest for both cores. All workers take turns on one core.
  */
 #include "packets.h"
 
@@ -57,7 +57,7 @@ uint32_t rival_balance_destroy(struct rival_balance *balance)
     return missing;
 }
 
-/* Flows and workers as in ../src/figures/balance/sides.rs: the same packets to the same workers. */
+/* The same packets and workers as in ../src/contenders/in_memory/spread/sides.rs. */
 static inline uint32_t hash_of(uint32_t number)
 {
     uint32_t mixed = number * UINT32_C(0x9e3779b1);

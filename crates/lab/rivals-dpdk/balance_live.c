@@ -5,10 +5,10 @@
  *   worker lcores: up to 32 of the own ring -> count -> free bulk
  *   main lcore:    sleeps until SIGINT, then prints one line of JSON
  *
- * As the document has it: the pool is on the receive lcore's node, one byte of the packet is its
- * hash, and workers count. The first lcore behind the main one receives, the others work. Pointers
- * wait until there are 32, or nothing more has come. What a full ring does not take is freed, and
- * counted. With `--share` lcores have one core between them, and give it up where they find nothing.
+ * As in the document, the pool is on the receive lcore's node, one byte of the packet is its hash,
+ * and workers count. The first lcore after the main one receives, the others work. Pointers wait
+ * until there are 32, or until no more packets arrive. Packets that a full ring does not take are
+ * freed and counted. With `--share` lcores share one core, and yield it when they find nothing.
  *
  *   EAL's arguments -- --device DEVARGS [--byte 30] [--share]
  */
@@ -30,7 +30,7 @@
 #include <rte_prefetch.h>
 
 #define WORKERS_MAX 64
-/* As in ../src/figures/dpdk/live.rs. */
+/* As in ../src/contenders/in_memory/pipeline/live.rs. */
 #define OBJECTS 16383
 #define CACHE 256
 #define SLOTS 1024
@@ -184,7 +184,7 @@ static int prepare(unsigned receiver, const char *device)
     self.pool =
         rte_pktmbuf_pool_create("pool", OBJECTS, CACHE, 0, RTE_MBUF_DEFAULT_BUF_SIZE, node);
     if (self.pool == NULL)
-        return fail("no memory for the pool", -1);
+        return fail("no memory for the mbuf pool", -1);
     for (uint32_t worker = 0; worker < self.workers; worker++) {
         char name[RTE_RING_NAMESIZE];
         snprintf(name, sizeof(name), "worker-%u", worker);
@@ -216,7 +216,7 @@ int rival_balance_main(int count, char **arguments)
     unsigned receiver = rte_get_next_lcore(-1, 1, 0);
     self.workers = rte_lcore_count() - 2;
     if (device == NULL || self.byte == 0 || rte_lcore_count() < 3 || self.workers > WORKERS_MAX)
-        return fail("it takes --device, --byte from 1, and 3 to 66 lcores", -1);
+        return fail("expected --device, --byte from 1, and 3 to 66 lcores", -1);
     if (prepare(receiver, device) != 0)
         return EXIT_FAILURE;
     signal(SIGINT, end);

@@ -1,4 +1,4 @@
-/* What the rivals share: pools, rings, threads. */
+/* Code that all rivals use: pools, rings, threads. */
 #define _GNU_SOURCE
 #include "rivals.h"
 
@@ -29,7 +29,7 @@ static void collapse(struct rte_mempool *pool, void *opaque, struct rte_mempool_
     uintptr_t start = (uintptr_t)part->addr & ~(HUGE - 1);
     uintptr_t end = ((uintptr_t)part->addr + part->len + HUGE - 1) & ~(HUGE - 1);
     (void)pool, (void)index;
-    /* The first and the last page belong to the rest of EAL's heap, too, or to nobody. */
+    /* The first and the last page may also hold other parts of EAL's heap, or be unmapped. */
     if (madvise((void *)start, end - start, MADV_COLLAPSE) == 0)
         return;
     if (end - start <= 2 * HUGE ||
@@ -37,7 +37,7 @@ static void collapse(struct rte_mempool *pool, void *opaque, struct rte_mempool_
         *is_huge = false;
 }
 
-/* In reserved huge pages where EAL has some, else in transparent ones, as far as the kernel can. */
+/* In reserved huge pages if EAL has some, otherwise in transparent ones if the kernel has them. */
 /* We also tried mbufs a line longer than a page (3,968 bytes of room), testpmd's best in the
  * figures against it. With them the pipeline made 34.5 million packets a second, and 36.9 without.
  * Merging made 15.4 and 17.7 a second of processor time, spreading 18.4 and 16.4 (Intel Xeon,

@@ -1,4 +1,4 @@
-/* A device that a rival receives from, by one queue. */
+/* A device that a rival receives from, on one queue. */
 #include "rivals.h"
 
 #include <fcntl.h>
@@ -9,10 +9,10 @@
 #include <rte_dev.h>
 #include <rte_ethdev.h>
 
-/* As many as net_af_xdp keeps mbufs ready for, in its fill ring (ETH_AF_XDP_DFLT_NUM_DESCS). */
+/* The mbufs that net_af_xdp keeps ready in its fill ring (ETH_AF_XDP_DFLT_NUM_DESCS). */
 #define RX_SLOTS 2048
 
-/* The libraries below net_af_xdp write to standard error what they try. */
+/* The libraries below net_af_xdp log their attempts to standard error. */
 static int mute(void)
 {
     int stream = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -43,7 +43,7 @@ static int open_device(struct rival_device *device, struct rte_mempool *pool, co
     device->is_open = true;
     struct rte_eth_conf conf;
     memset(&conf, 0, sizeof(conf));
-    /* Nothing is sent, but net_af_xdp has its queues in pairs only. */
+    /* Nothing is sent, but net_af_xdp only has queues in pairs. */
     done = rte_eth_dev_configure(device->port, 1, 1, &conf);
     if (done == 0)
         done = rte_eth_rx_queue_setup(device->port, 0, RX_SLOTS, SOCKET_ID_ANY, NULL, pool);

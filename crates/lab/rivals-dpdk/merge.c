@@ -2,15 +2,15 @@
  * Four ports into one shared memory, by the stages of the article.
  *
  *   receive   a port: alloc bulk of 32 -> describe -> stamp the burst -> a ring for each port
- *   merge     the oldest burst of those at the rings' ends -> one ring
+ *   merge     the oldest of the bursts at the heads of the rings -> one ring
  *   copy      rte_memcpy into shared memory, back to back, with a worklist; free bulk of 32
- *   read      the worklist: what each entry says is counted by its port
+ *   read      the worklist: each entry is counted for its port
  *
- * Receiving has a core, the others have the other one. Packets lie in the mbufs before it begins, as
- * a card has written them there: neither side pays for that.
+ * Receiving has one core, the other stages have the other one. Packets are in the mbufs before it
+ * begins, as if a card had written them: neither side pays for that.
  * A variant merges packet by packet, in order of their times, which the article's design does not.
  *
- * Live, devices bring what there is in place of 32 packets, and all stages take turns on one core.
+ * Live, devices deliver what they have instead of 32 packets. All stages take turns on one core.
  * Each turn takes a burst of each port, then merges and copies all that was received. The merge
  * does not wait for a port that has nothing, because each was polled in the same turn. */
 #include "rivals.h"
@@ -31,7 +31,7 @@
 #define NUMBER_AT 14
 #define DEALT 256
 
-/* An entry of the worklist that goes with the packets. */
+/* An entry of the worklist beside the packets. */
 struct entry {
     uint32_t offset;
     uint32_t shape;
@@ -70,11 +70,11 @@ struct rival_merge {
     uint64_t copied;
     uint64_t read;
     uint64_t read_bytes[LINES];
-    uint64_t newest; /* that was copied, by its place in the order */
+    uint64_t newest; /* of the packets copied so far, by its place in the order */
     struct head heads[LINES];
 };
 
-/* What a card has written into a mbuf before it is received. */
+/* What a card writes into an mbuf before it is received. */
 static void write_packet(struct rte_mempool *pool, void *opaque, void *object, unsigned number)
 {
     const struct rival_merge *merge = opaque;
@@ -101,7 +101,7 @@ struct rival_merge *rival_merge_create(const struct rival_shape *shape,
     merge->timestamp = rival_timestamp();
     merge->stamp = rte_mbuf_dynfield_register(&stamp);
     merge->packets = *packets;
-    /* As large as ever, and larger only where packets are longer. */
+    /* The usual size, and larger only if packets are longer. */
     merge->data_room = RTE_MAX(RTE_MBUF_DEFAULT_DATAROOM, RTE_ALIGN(packets->bytes, 64));
     merge->pool = rival_pool_of(shape, merge->data_room, is_huge);
     merge->between = rival_ring(shape);
@@ -151,7 +151,7 @@ static inline uint64_t time_of(const struct rival_merge *merge, struct rte_mbuf 
     return *RTE_MBUF_DYNFIELD(mbuf, merge->timestamp, rte_mbuf_timestamp_t *);
 }
 
-/* ---- Receive: as a driver does, of packets that a card has written. ---- */
+/* ---- Receive: as a driver does, from packets that a card has written. ---- */
 
 static inline void describe(const struct rival_merge *merge, struct rte_mbuf *mbuf, int line,
                         uint64_t packet)
@@ -165,7 +165,7 @@ static inline void describe(const struct rival_merge *merge, struct rte_mbuf *mb
         round * packets->count * packets->frame_ns + merge->lines[line].times_ns[at];
 }
 
-/* A burst of each port, in turn. False: all have received everything. When the pool is empty, the
+/* A burst of each port, in turn. False if all have received everything. When the pool is empty, the
  * port whose turn it was continues first. Otherwise the first port would get all mbufs, and the
  * merge by packet would wait for the last port. */
 static inline bool receive_turn(struct rival_merge *merge)
@@ -220,7 +220,7 @@ static inline __attribute__((always_inline)) bool refill(struct rival_merge *mer
     return true;
 }
 
-/* The oldest burst there is goes on. */
+/* Passes on the oldest burst. */
 static inline __attribute__((always_inline)) bool merge_burst(struct rival_merge *merge,
                                                               enum hint hint, bool is_live)
 {
@@ -244,8 +244,8 @@ static inline __attribute__((always_inline)) bool merge_burst(struct rival_merge
     return true;
 }
 
-/* The next 32 packets by their times go on: of each line that has more to bring, one must be there.
- * What is there of a burst when that ends stays for the next time. */
+/* Passes on the next 32 packets by their times: of each unfinished line, one must be present. The
+ * rest of a burst stays for the next call. */
 static inline __attribute__((always_inline)) bool merge_packets(struct rival_merge *merge,
                                                                 enum hint hint, bool is_live)
 {
@@ -296,7 +296,7 @@ copy_packet(struct rival_merge *merge, struct rte_mbuf *mbuf, bool is_whole, boo
     const void *data = rte_pktmbuf_mtod(mbuf, const void *);
     /* Live, anything may come. */
     uint32_t length = is_live ? RTE_MIN(mbuf->data_len, merge->stride) : mbuf->data_len;
-    /* A whole segment is what one copies who does not ask how long its packet is. */
+    /* Copies the whole segment, without looking at the packet's length. */
     if (is_whole)
         rte_memcpy(merge->output + (size_t)at * stride, data, merge->data_room);
     else
@@ -307,7 +307,7 @@ copy_packet(struct rival_merge *merge, struct rte_mbuf *mbuf, bool is_whole, boo
 
 /* ---- Read. ---- */
 
-/* The last `count` entries of the worklist, as who reads our log counts them. */
+/* The last `count` entries of the worklist, counted as a reader of our log does. */
 static inline __attribute__((always_inline)) void read_burst(struct rival_merge *merge,
                                                              uint32_t count, bool is_whole)
 {
@@ -321,8 +321,8 @@ static inline __attribute__((always_inline)) void read_burst(struct rival_merge 
     }
 }
 
-/* Where a packet belongs in the order of all. Live, frames are dealt, DEALT to each port in turn,
- * with a number by port: the order in which they were sent. */
+/* The place of a packet in the order of all. Live, frames are dealt, DEALT to each port in turn,
+ * and numbered by port, which gives the order in which they were sent. */
 static inline uint64_t order_of(const struct rival_merge *merge, struct rte_mbuf *mbuf, bool is_live)
 {
     if (!is_live)
@@ -356,7 +356,7 @@ copy_burst(struct rival_merge *merge, enum hint hint, bool is_whole, bool is_che
     return violations;
 }
 
-/* Everything, in one of the manners; with `is_alone` receiving takes its turns here. */
+/* All stages, in one of the manners; with `is_alone` receiving takes turns here, too. */
 static inline __attribute__((always_inline)) uint64_t
 merge_and_copy(struct rival_merge *merge, bool is_ordered, bool is_whole, enum hint hint,
                bool is_checking, bool is_alone)
@@ -375,7 +375,7 @@ merge_and_copy(struct rival_merge *merge, bool is_ordered, bool is_whole, enum h
     return violations;
 }
 
-/* Packets that were read, if each was as long as it is. */
+/* Packets that were read, if each had the right length. */
 static uint64_t seen(const struct rival_merge *merge)
 {
     uint64_t bytes = 0;
@@ -384,7 +384,7 @@ static uint64_t seen(const struct rival_merge *merge)
     return bytes == merge->read * merge->packets.bytes ? merge->read : 0;
 }
 
-/* Each manner is its own loop. Returns how many packets were read. */
+/* Each manner has its own loop. Returns the number of packets read. */
 static inline __attribute__((always_inline)) uint64_t
 in_manner(struct rival_merge *merge, const struct rival_manner *manner, uint64_t *violations,
           bool is_alone)
@@ -427,7 +427,7 @@ int rival_merge_open(struct rival_merge *merge, uint32_t line, const char *devar
     return done;
 }
 
-/* A burst of each port, with the time of its poll: the driver knows no other. */
+/* A burst of each port, with the time of its poll: the driver has no other time. */
 static inline uint32_t receive_live(struct rival_merge *merge)
 {
     uint32_t all = 0;

@@ -1,6 +1,6 @@
 /*
- * The packets of the rivals and the work on them are those of ../src/traffic.rs. So is the sum that
- * shows whether a packet was lost or torn. */
+ * The packets of the rivals, the work on them, and the sum that shows whether a packet was lost or
+ * torn are those of ../src/traffic.rs. */
 #ifndef BURSTLINE_RIVAL_PACKETS_H
 #define BURSTLINE_RIVAL_PACKETS_H
 

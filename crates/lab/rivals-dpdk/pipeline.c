@@ -4,13 +4,13 @@
  *   producer: alloc bulk of 32 -> length, hash, time, rte_memcpy into place -> ring, bulk of 32
  *   consumer: ring, bulk of 32 -> prefetch ahead, read header and data -> free bulk of 32
  *
- * What DPDK's guides recommend, and what each choice is: pools with a cache for each core (the
+ * The choices follow DPDK's guides: pools with a cache for each core (the
  * search finds its size), objects spread over memory channels by the mempool itself, bulk calls for
  * pools and rings, single-producer and single-consumer rings where there is one of each (tried
- * against the others), prefetch of the next packets' mbufs and data, bursts of 32 (others where a
- * sweep asks for them, in loops of their own). The copy is rte_memcpy as the library's flags
- * compile it. The packets and the consumer's work are those of crates/lab/src/traffic.rs. So is the
- * sum that shows whether a packet was lost or torn. */
+ * against the others), prefetch of the next packets' mbufs and data, bursts of 32 (other sizes in a
+ * sweep, in separate loops). The copy is rte_memcpy as the library's flags compile it. The packets,
+ * the consumer's work, and the sum that shows whether a packet was lost or torn are those of
+ * crates/lab/src/traffic.rs. */
 #include "packets.h"
 
 #include <stdlib.h>
@@ -74,7 +74,7 @@ consume_burst(const struct rival *rival, enum hint hint, uint32_t burst)
     return read_burst(mbufs, burst, hint, rival->timestamp);
 }
 
-/* A loop for each hint, so that none asks for it by packet. */
+/* A loop for each hint, so that no loop checks it for each packet. */
 #define BY_HINT(hint, loop)                                                                        \
     switch (hint) {                                                                                \
     case HINT_T0: loop(HINT_T0); break;                                                            \
@@ -87,7 +87,7 @@ void rival_produce(struct rival *rival, const uint8_t *packet, uint32_t length, 
 {
     rival_enter();
     if (burst == BURST) {
-        /* The usual number is one that the compiler knows. */
+        /* The usual number is a constant for the compiler. */
         for (uint64_t first = 0; first < packets; first += BURST)
             produce_burst(rival, packet, length, first, BURST);
     } else {
@@ -149,7 +149,7 @@ void rival_receive(struct rival *rival, uint64_t packets)
     rival_leave();
 }
 
-/* A burst of the device's, if there is one: handed over and read. */
+/* A burst of the device, if there is one: handed over and read. */
 static inline uint16_t turn(const struct rival *rival, uint64_t *sum)
 {
     struct rte_mbuf *mbufs[BURST];

@@ -1,4 +1,4 @@
-"""Counts the packets of each flow of a file: ours. Prints what rivals.py says."""
+"""Counts the packets of each flow of a file: ours. Prints the line that rivals.py describes."""
 
 import sys
 import time

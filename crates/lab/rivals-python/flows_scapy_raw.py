@@ -1,4 +1,4 @@
-"""The same with scapy's reader alone: its raw bytes, of which the headers are cut out by hand."""
+"""The same with scapy's reader alone: the headers are cut out of its raw bytes by hand."""
 
 import sys
 import time

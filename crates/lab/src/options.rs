@@ -9,15 +9,15 @@ pub const USAGE: &str = "usage: bench [FIGURE-GLOB...] [--smoke] [--full] [--run
   FIGURE-GLOB  figures to measure, such as 'handoff*' (default: all)
   --smoke      tiny sizes: check that all sides run and agree; no figures
   --full       long live runs: captures of 60 s, 100 starts after 10 s of silence,
-               extract from 10 GB; and figures that are else measured only if a glob is for
-               them: guest-iperf-ovs-dpdk
-  --runs N     measured runs a side, in [1, 1000] (default 9)
-  --json       one JSON object a figure, a line each: its record (docs/records.md)
+               extract from 10 GB; and figures that otherwise run only if named:
+               guest-iperf-ovs-dpdk
+  --runs N     measured runs per side, 1-1000 (default 9)
+  --json       prints the record of each figure as one line of JSON (docs/records.md)
   --out DIR    writes the record of each figure to DIR/NAME.json, with all samples
-  --list       names of all figures, then stop
-  --table DIR  measures nothing: a table of the records in DIR, in Markdown; several folders, as of
-               several machines, have columns for each processor
-  --into FILE  with --table: puts it in place of the one in FILE, from the repository's root";
+  --list       prints the names of all figures and exits
+  --table DIR  measures nothing: prints a Markdown table of the records in DIR; with several
+               folders, e.g. of several machines, each processor has its columns
+  --into FILE  with --table: replaces the table in FILE; run it in the repository's root";
 
 /// Default number of measured runs per side.
 const RUNS: usize = 9;

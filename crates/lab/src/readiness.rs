@@ -105,7 +105,7 @@ pub fn why_and_mend(reason: &str) -> (&str, Option<&str>) {
 /// Formats a reason for output: the cause, then the fix.
 pub fn why_then_fix(reason: &str) -> String {
     let (why, mend) = why_and_mend(reason);
-    format!("{why}  fix: {}", mend.unwrap_or("nothing, here"))
+    format!("{why}  fix: {}", mend.unwrap_or("none here"))
 }
 
 fn turn(

@@ -27,7 +27,7 @@ from ._native import Burst, Packet, Packets, Publisher, Reader, __version__
 
 #: A mark: the kernel left the transport checksum to a device.
 FLAG_PARTIAL_CHECKSUM = 2
-#: A mark: several packets of the wire that GRO or LRO merged into one.
+#: A mark: GRO or LRO merged several packets of the wire into this one.
 FLAG_MERGED = 4
 #: A mark: sent by the capturing host, not received.
 FLAG_OUTGOING = 8
@@ -36,11 +36,11 @@ FLAG_DAMAGED = 16
 
 #: A verdict: the packet goes on as it is.
 PASS = 1
-#: A verdict: the packet ends here.
+#: A verdict: the packet is dropped.
 DROP = 2
-#: A verdict: the packet ends here, and its sender gets an answer.
+#: A verdict: the packet is dropped, and its sender gets an answer.
 REJECT = 4
-#: A verdict: the packet goes on, and so do all later ones of its flow, unseen.
+#: A verdict: the packet goes on, and so do all later ones of its flow, which readers do not see.
 PASS_FLOW = 5
 
 __all__ = [
@@ -61,12 +61,11 @@ def open(  # noqa: A001 - as in io, gzip, zipfile
     steal: bool = False,
     verdicts: bool = False,
 ) -> Reader:
-    """Opens what ``source`` names, to be read burst by burst.
+    """Opens a source, to read it burst by burst.
 
-    source: a name that is published ("tap", "log:tap?from=oldest&lossless"), a file
-        ("a.pcapng.gz"), a set ("set:/var/rec/*.pcapng"), an interface ("eth0"), or another address
-        of ``burstline help sources``. A word that names several of these is an error that asks
-        for the scheme.
+    source: a published name ("tap", "log:tap?from=oldest&lossless"), a file ("a.pcapng.gz"), a set
+        ("set:/var/rec/*.pcapng"), an interface ("eth0"), or another address of ``burstline help
+        sources``. If a word names several of these, the error asks for the scheme.
     filter: packets to deliver, as pcap-filter(7) or as ``tcpdump -ddd`` prints; the others are
         ``filtered`` in report().
     snaplen: bytes of each packet to deliver, in [1, 524287].
@@ -109,8 +108,8 @@ def publish(
     hash: what the flow hash of each packet is computed from.
     link_type: what packets begin with, a LINKTYPE_ number of libpcap; 1 is Ethernet.
     interface: the name that readers see.
-    wait_ms: how long write() waits for readers that hold the log full, before packets are lost as
-        ``log_full``.
+    wait_ms: how long write() waits for slow readers while the log is full, before packets are lost
+        as ``log_full``.
     """
     return Publisher(
         name, bytes=bytes, mode=mode, lossless=lossless, hash=hash, link_type=link_type,

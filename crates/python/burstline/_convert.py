@@ -1,4 +1,4 @@
-"""Bursts and packets for other libraries, each imported when it is asked for. All is copied."""
+"""Bursts and packets for other libraries, each imported on first use. All is copied."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _library(name: str, package: str) -> Any:
 
 
 def _addresses(rows: np.ndarray, field: str) -> list[str | None]:
-    """Addresses as text; each distinct one is written once."""
+    """Addresses as text; each distinct one is converted once."""
     known: dict[bytes, str] = {}
     texts: list[str | None] = []
     raw = np.ascontiguousarray(rows[field]).tobytes()
@@ -85,7 +85,7 @@ def _class_for(packet: Any, classes: dict[int, tuple[str, str]], library: str) -
 def to_scapy(packet: Any) -> Any:
     """The packet as scapy dissects it, with its time."""
     for layers in ("scapy.layers.inet", "scapy.layers.inet6"):
-        _library(layers, "scapy")  # else scapy's Ethernet knows no IP
+        _library(layers, "scapy")  # otherwise scapy's Ethernet does not know IP
     found = _class_for(packet, _SCAPY, "scapy")(bytes(packet))
     found.time = packet.time_ns / 1e9
     found.wirelen = packet.original_length

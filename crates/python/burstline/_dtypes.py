@@ -1,4 +1,4 @@
-"""The element types of arrays: the one place where their fields are said.
+"""The element types of arrays: the only definition of their fields.
 
 The worklist is the log's own memory: two words a packet, 16 bytes. ``length`` has 19 bits and
 ``flags`` has 5, so numpy cannot name them; ``marks`` has both, and ``lengths_of`` returns lengths.

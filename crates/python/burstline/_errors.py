@@ -1,4 +1,4 @@
-"""Errors. Each message is one line, with the number that is wrong and the remedy."""
+"""Errors. Each message is one line, with the wrong number and the remedy."""
 
 
 class Error(Exception):
@@ -26,7 +26,7 @@ class ReleasedError(Error, ValueError):
 
 
 class ForkedError(Error, RuntimeError):
-    """A child process uses what its parent has opened."""
+    """A child process uses a reader or publisher that its parent opened."""
 
 
 class BusyError(Error, RuntimeError):

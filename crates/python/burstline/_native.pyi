@@ -47,7 +47,7 @@ class _Report(TypedDict):
 
 @final
 class Packet:
-    """One packet of a burst, valid until that is released. What ``bytes`` returned stays valid."""
+    """One packet of a burst, valid until that is released. Views from ``bytes`` stay valid."""
 
     @property
     def bytes(self) -> memoryview: ...
@@ -86,7 +86,7 @@ class Packets:
 
 @final
 class PacketIterator:
-    """Goes through the packets of a burst."""
+    """Iterates over the packets of a burst."""
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> Packet: ...

@@ -65,8 +65,8 @@ pub(crate) enum Fault {
     },
     /// Views hold the whole window.
     #[error(
-        "{held} bursts are held by views, and no more fit the window of {window}: copy what you \
-         keep (array.copy(), bytes(packet)), or del the views"
+        "{held} bursts are held by views, which fill the window of {window}: copy what you keep \
+         (array.copy(), bytes(packet)), or del the views"
     )]
     WindowFull {
         /// Number of bursts held.

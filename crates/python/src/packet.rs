@@ -35,7 +35,7 @@ impl Packets {
     }
 }
 
-/// Goes through the packets of a burst, the oldest first.
+/// Iterates over the packets of a burst, the oldest first.
 #[pyclass(module = "burstline._native")]
 pub(crate) struct PacketIterator {
     burst: Py<Burst>,
@@ -132,7 +132,7 @@ impl Packet {
         Ok(lent.links.name(lent.packet(self.index).packet.port()).map(str::to_owned))
     }
 
-    /// What it begins with: a LINKTYPE_ number of libpcap's, 1 is Ethernet.
+    /// Its link type: a LINKTYPE_ number of libpcap, 1 is Ethernet.
     #[getter]
     fn link_type(&self, py: Python<'_>) -> PyResult<u16> {
         let lent = self.burst.bind(py).get().lent()?;

@@ -89,7 +89,7 @@ impl Publisher {
     fn lock(&self) -> PyResult<MutexGuard<'_, State>> {
         self.state.get()?.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => {
-                BusyError::new_err("another thread is in a call of this publisher")
+                BusyError::new_err("another thread is using this publisher now")
             }
             TryLockError::Poisoned(_) => {
                 Error::new_err("an earlier call of this publisher has panicked")

@@ -92,11 +92,9 @@ impl Reader {
 
     fn lock(&self) -> PyResult<MutexGuard<'_, State>> {
         self.state.get()?.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => {
-                BusyError::new_err("another thread is in a call of this reader")
-            }
+            TryLockError::WouldBlock => BusyError::new_err("another thread is using this reader"),
             TryLockError::Poisoned(_) => {
-                Error::new_err("an earlier call of this reader has panicked: open it again")
+                Error::new_err("an earlier call of this reader panicked: open it again")
             }
         })
     }
@@ -251,7 +249,7 @@ impl Reader {
         Ok(self.lock()?.has_ended)
     }
 
-    /// What it was opened with.
+    /// The source that it was opened with.
     #[getter]
     fn source(&self) -> &str {
         &self.source

@@ -1,4 +1,4 @@
-"""What tests share: the program, a capture file, names that nobody else publishes."""
+"""Fixtures of all tests: the program, a capture file, unique published names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FLOWS = 50
 
 @pytest.fixture(scope="session")
 def program() -> str:
-    """The program burstline of the same tree: scripts/python says where."""
+    """The program burstline of the same tree, at the path that scripts/python sets."""
     return os.environ["BURSTLINE_PROGRAM"]
 
 
@@ -43,5 +43,5 @@ def count(program: str):
 
 @pytest.fixture
 def name(tmp_path: Path) -> str:
-    """A socket's path, so that no test meets another one's."""
+    """A unique socket path, so that tests do not collide."""
     return f"{tmp_path}/{uuid.uuid4().hex[:8]}"

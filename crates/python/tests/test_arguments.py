@@ -1,4 +1,4 @@
-"""Hostile and mistaken arguments: one clear line each, never a crash."""
+"""Hostile and wrong arguments: one clear line each, never a crash."""
 
 from __future__ import annotations
 

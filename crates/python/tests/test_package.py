@@ -50,7 +50,7 @@ def test_version_is_the_workspaces():
 
 
 def test_the_notebook_runs(trace, monkeypatch, capsys):
-    """Its cells, in order, in one namespace: what Jupyter does."""
+    """Runs its cells, in order, in one namespace, like Jupyter."""
     notebook = json.loads((ROOT / "examples/python/flows.ipynb").read_text())
     monkeypatch.setenv("TRACE", str(trace))
     names: dict = {"__name__": "__main__"}

@@ -38,7 +38,7 @@ def start(text: str, *arguments: str) -> subprocess.Popen:
 
 
 def run_in_child(body) -> str:
-    """What `body` says in a child by fork(2)."""
+    """Returns the output of `body` in a child of fork(2)."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

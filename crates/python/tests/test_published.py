@@ -1,4 +1,4 @@
-"""Published names: between Python and Python, Python and the program, and what the ends count."""
+"""Published names: from Python to Python, from Python to the program, and the counts of both."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def descriptors() -> int:
 
 
 def wait_for_a_reader(before: int) -> None:
-    """Until somebody is connected: the publisher, which is this process, has more descriptors."""
+    """Waits until a reader is connected: then this process, the publisher, has more descriptors."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         if descriptors() > before:
             return
         time.sleep(0.01)
-    raise TimeoutError("nobody reads")
+    raise TimeoutError("no reader connected")
 
 
 @pytest.mark.parametrize("trust", ["nobody", "own"])

@@ -1,4 +1,4 @@
-"""pandas, Arrow, scapy and dpkt: the same packets in their words."""
+"""pandas, Arrow, scapy and dpkt: the same packets in their types."""
 
 from __future__ import annotations
 

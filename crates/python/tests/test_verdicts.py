@@ -17,7 +17,7 @@ PACKETS = 3000
 
 
 class Bounce:
-    """A bounce from its input to a file, and what it says at its end."""
+    """A bounce from its input to a file, and its report."""
 
     def __init__(self, program: str, folder: Path, name: str, inline: str = "deadline=1s"):
         self.traffic, self.out = folder / "in.pcap", folder / "out.pcap"
@@ -31,7 +31,7 @@ class Bounce:
             time.sleep(0.01)
 
     def feed(self) -> None:
-        """All of the traffic; its log ends when all is decided."""
+        """Sends all traffic; the log ends when all packets are decided."""
         self.job.stdin.write(self.traffic.read_bytes())
         self.job.stdin.close()
 

@@ -1,4 +1,4 @@
-"""Views: valid for as long as anybody has them, read-only, counted; bursts: not a moment longer."""
+"""Views: read-only, counted, valid as long as they are referenced; bursts: until released."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_views_cannot_be_written(trace):
 
 
 def test_a_loop_that_keeps_the_last_view_goes_on(trace):
-    """A variable of the loop's body holds the burst before: the most common program there is."""
+    """A variable in the loop's body holds the burst before: the most common pattern."""
     seen = 0
     for burst in burstline.open(str(trace), window=2):
         worklist = burst.worklist

@@ -36,7 +36,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         let is_page = file.path.starts_with("docs/") && file.path.ends_with(".md");
         if is_page && file.path != SUMMARY && !listed.contains(&file.path) {
             let what = format!("page is not in {SUMMARY} ({} are)", listed.len());
-            findings.push(Finding::new(&file.path, 1, what, "list it there"));
+            findings.push(Finding::new(&file.path, 1, what, "add it there"));
         }
         if listed.contains(&file.path) {
             findings.extend(check_page(tree, file, &listed));
@@ -58,7 +58,7 @@ fn check_page(tree: &Tree, page: &TextFile, listed: &BTreeSet<String>) -> Vec<Fi
         let of = tree.file(&place).filter(|_| is_page && !heading.is_empty());
         if of.is_some_and(|of| !headings(&of.text).contains(heading)) {
             let what = format!("link to `{target}`: {place} has no such heading");
-            findings.push(Finding::new(&page.path, line, what, "mend the heading's name"));
+            findings.push(Finding::new(&page.path, line, what, "correct the heading's name"));
         }
     }
     findings

@@ -57,7 +57,7 @@ pub(crate) fn check(workspace: &Metadata, tree: &Tree) -> Vec<Finding> {
         }
         for edge in package.dependencies.iter().filter(|d| names.contains(&d.name.as_str())) {
             if let Some(what) = fault(package, &edge.name, edge.is_dev) {
-                let mend = "move the code down or turn the dependency round";
+                let mend = "move the code down, or reverse the dependency";
                 findings.push(Finding::new(&package.manifest, place(&edge.name), what, mend));
             }
         }

@@ -26,7 +26,7 @@ fn macros(file: &TextFile) -> Vec<Finding> {
         let calls = rust::words(&code, name).filter(|at| code[at + name.len()..].starts_with('!'));
         findings.extend(calls.map(|at| {
             let what = format!("`{name}!` is left (0 allowed)");
-            Finding::new(&file.path, rust::line_of(&code, at), what, "finish it or take it out")
+            Finding::new(&file.path, rust::line_of(&code, at), what, "finish it or remove it")
         }));
     }
     findings
@@ -38,7 +38,7 @@ fn words(file: &TextFile) -> Vec<Finding> {
         findings.extend(rust::words(&file.text, word).map(|at| {
             let line = rust::line_of(&file.text, at);
             let what = format!("`{word}` is left (0 allowed)");
-            Finding::new(&file.path, line, what, "do it now or describe the limit in a sentence")
+            Finding::new(&file.path, line, what, "do it now, or describe the limit in a sentence")
         }));
     }
     findings

@@ -42,7 +42,7 @@ fn refusal(metadata: &Metadata, package: &Package) -> Option<Finding> {
         Err(error) => format!("{} has an unreadable licence ({error})", package.name),
     };
     let what = format!("{reason} (not one of the {} accepted)", ALLOWED.len());
-    let mend = "do without it, or argue a line in crates/xtask/src/licences.rs";
+    let mend = "do without it, or add it with a reason to crates/xtask/src/licences.rs";
     Some(Finding::new(&metadata.manifest, 1, what, mend))
 }
 

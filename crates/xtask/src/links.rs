@@ -24,7 +24,7 @@ fn check_file(root: &Path, file: &TextFile) -> Vec<Finding> {
             continue;
         }
         let what = format!("link to `{path}` leads nowhere (0 files)");
-        findings.push(Finding::new(&file.path, line, what, "mend the path or the link"));
+        findings.push(Finding::new(&file.path, line, what, "correct the path or the link"));
     }
     findings
 }

@@ -34,7 +34,7 @@ fn full_folders(tree: &Tree) -> Vec<Finding> {
     let full = counts.into_iter().filter(|(_, files)| *files > FOLDER_FILES_MAX);
     full.map(|(folder, files)| {
         let what = format!("folder has {files} Rust files (at most {FOLDER_FILES_MAX})");
-        Finding::new(folder, 1, what, "group some under a name")
+        Finding::new(folder, 1, what, "group some of them in a folder")
     })
     .collect()
 }

@@ -17,7 +17,7 @@ const PAGE: &str = "docs/unsafe.md";
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.file(PAGE) else {
         let what = "the page does not exist (0 tests named)".to_owned();
-        return vec![Finding::new(PAGE, 1, what, "say in it which test runs which `unsafe`")];
+        return vec![Finding::new(PAGE, 1, what, "list in it which test runs which `unsafe`")];
     };
     let rows = rows(&page.text);
     let places: Vec<(&TextFile, usize)> = tree
@@ -96,7 +96,7 @@ impl Row<'_> {
             let full = self.full(file);
             if !places.iter().any(|(place, _)| is_at(&place.path, &full)) {
                 let what = format!("`{file}` has no `unsafe` (0 blocks)");
-                findings.push(finding(what, "take it out of the table"));
+                findings.push(finding(what, "remove it from the table"));
             }
         }
         for test in self.tests.iter().filter(|test| !self.is_there(tree, test)) {

@@ -49,13 +49,13 @@ fn check_file(file: &TextFile) -> Vec<Finding> {
         if !is_allowed(file) {
             let crates = ALLOWED.map(|(name, _)| name).join(", ");
             let what = format!("`unsafe` outside crates {crates} (0 allowed)");
-            findings.push(Finding::new(&file.path, line, what, "use a safe call of those crates"));
+            findings.push(Finding::new(&file.path, line, what, "use a safe call of these crates"));
             continue;
         }
         let above = &lines[line.saturating_sub(1 + REACH)..line];
         if let Some(pointer) = above.iter().find_map(|line| points_elsewhere(line)) {
             let what = format!("`unsafe` whose SAFETY says only `{pointer}` (0 allowed)");
-            findings.push(Finding::new(&file.path, line, what, "argue why it is sound, here"));
+            findings.push(Finding::new(&file.path, line, what, "argue here why it is sound"));
         }
         if is_use(&code, at) && !above.iter().any(|line| line.contains("SAFETY")) {
             let what = format!("`unsafe` without SAFETY in the {REACH} lines above");

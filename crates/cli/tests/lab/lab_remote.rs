@@ -198,7 +198,7 @@ fn what_goes_out_again_is_counted_and_timed_by_the_generator() {
     // Without a way back it is refused before anything is sent.
     let before = machines.sent();
     let (is_success, said) = machines.run(&scenario, &machines.generator(""));
-    assert!(!is_success && said.contains("say back=") && said.lines().count() == 1, "{said}");
+    assert!(!is_success && said.contains("set back=") && said.lines().count() == 1, "{said}");
     assert_eq!(machines.sent(), before);
 }
 
@@ -321,8 +321,8 @@ fn what_is_no_generator_is_one_line_and_leaves_no_record() {
             same("lo", &format!("{there},program=/nonexistent/burstline")),
             "no program \"/nonexistent/burstline\"",
         ),
-        (same("lo", &script("hangs", "exec sleep 20")), "nothing came for 8 s, see silence="),
-        (same("lo", &script("noisy", "echo welcome")), "is no burstline"),
+        (same("lo", &script("hangs", "exec sleep 20")), "no answer for 8 s, see silence="),
+        (same("lo", &script("noisy", "echo welcome")), "is not burstline"),
         (same("lo", &script("older", older)), "unrecognized subcommand 'generator'"),
         (same("lo", &script("other", &format!("echo '{hello}'"))), "burstline 0.0.1 there, "),
         (
@@ -354,7 +354,7 @@ fn what_no_generator_elsewhere_can_do_is_refused() {
     for (scenario, generator, wanted) in [
         ("copy-cost", "ssh:h,port=a", "--generator is for count, record, bounce, switch, latency"),
         ("dna-capture", "ssh:h,port=a", "its 4 ports take 4 cables"),
-        ("latency", "ssh:h,port=a", "say back="),
+        ("latency", "ssh:h,port=a", "set back="),
         ("numa-rtc", "ssh:-oProxyCommand=x,port=a", "USER@HOST"),
         ("numa-rtc", "h,port=a", "ssh:HOST,port=eth1"),
     ] {

@@ -115,7 +115,7 @@ fn table(folders: &[PathBuf], into: Option<&Path>) -> Result<(), String> {
     let fail = |error| format!("{}: {error}", file.display());
     let text = fs::read_to_string(file).map_err(fail)?;
     let text = reports::figures::renewed(&text, &records, root)?
-        .ok_or_else(|| format!("{} has no marks for it", file.display()))?;
+        .ok_or_else(|| format!("{} has no marks for the table", file.display()))?;
     fs::write(file, text).map_err(fail)
 }
 

@@ -64,7 +64,7 @@ fn frames(size: &str) -> Result<Vec<Vec<u8>>, String> {
     }
     match frames.iter().map(Vec::len).max() {
         Some(longest) if longest > LONGEST => Err(format!(
-            "size {size} has frames of {} bytes, and the cards here take {} at most",
+            "size {size} has frames of {} bytes; the simulated cards take {} at most",
             longest + FCS_BYTES as usize,
             LONGEST + FCS_BYTES as usize
         )),
@@ -175,7 +175,7 @@ impl Adapter for Keeper {
     }
 
     fn command(&self, _: &Job<'_>) -> String {
-        format!("a simulated card and an application, {}, until {SPAN} more came", self.1.name())
+        format!("a simulated card and an application, {}, until {SPAN} more come", self.1.name())
     }
 
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
@@ -210,7 +210,7 @@ mod tests {
         let refused = lengths("9018").unwrap_err();
         assert_eq!(
             refused,
-            "size 9018 has frames of 9018 bytes, and the cards here take 1518 at most"
+            "size 9018 has frames of 9018 bytes; the simulated cards take 1518 at most"
         );
     }
 

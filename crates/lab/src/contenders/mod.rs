@@ -370,7 +370,7 @@ pub fn role(adapter: &dyn Adapter, work: Work) -> Option<&'static str> {
 pub fn can_do(adapter: &dyn Adapter, work: Work) -> Result<(), String> {
     if !adapter.works().contains(&work) {
         let works: Vec<&str> = adapter.works().iter().map(|work| work.name()).collect();
-        return Err(format!("{} does no {work}: {}", adapter.name(), works.join(", ")));
+        return Err(format!("{} does not do {work}, only {}", adapter.name(), works.join(", ")));
     }
     if work.is_within()
         && let Some(why) = missing(&[])

@@ -179,7 +179,7 @@ fn run(command: &str) -> Result<(String, Pages), String> {
         let output = running.wait_with_output();
         has_ended.store(true, Relaxed);
         looker.thread().unpark();
-        let pages = looker.join().map_err(|_| "who looks at pages panicked")?;
+        let pages = looker.join().map_err(|_| "the thread that counts pages panicked")?;
         let output = output.map_err(fail)?;
         Ok((String::from_utf8_lossy(&output.stdout).into_owned(), pages))
     })

@@ -106,7 +106,7 @@ impl<'a> Ends<'a> {
     fn after(&self, error: &RemoteError, own: Result<Own, String>) -> String {
         let (arrived, there) = match self.since() {
             Ok(counts) => counts,
-            Err(again) => return format!("{error}; how many it had sent is unknown: {again}"),
+            Err(again) => return format!("{error}; the number of frames sent is unknown: {again}"),
         };
         let mut own = match own {
             Ok(own) => own,

@@ -201,8 +201,8 @@ fn explained(second: usize, places: &BTreeMap<String, u64>, seconds: &[Taken]) -
     let places: Vec<String> =
         places.iter().map(|(name, packets)| format!("{name} {packets}")).collect();
     format!(
-        "second {second}: {lost} lost ({}): {}; in it and the second before the host took \
-         {:.0} ms of the cores, the contender waited {:.1} ms for a core and was taken off one \
+        "second {second}: {lost} lost ({}): {}; in it and the second before, the host took \
+         {:.0} ms of the cores, the contender waited {:.1} ms for a core and was preempted \
          {:.0} times, the generator waited {:.1} ms",
         places.join(", "),
         taken.cause(),

@@ -10,22 +10,22 @@ use super::{Claim, Document, Standing};
 const HEAD: &str = "\
 # The five documents
 
-What the documents that Burstline began with claim, and where each claim is shown here. Made by
-`burstline lab documents --markdown` from `crates/lab/documents`; a test fails where this page is
-not up to date, and where a row has no status or names what does not exist.
+What Burstline's five founding documents claim, and where each claim is shown here. Made by
+`burstline lab documents --markdown` from `crates/lab/documents`; a test fails if this page is
+not up to date, or if a row has no status or names something that does not exist.
 
 - *run*: a committed record below `runs` has it: of `burstline lab run NAME` (*scenario*) or of
   `make bench` (*figure*). The command makes it again.
 - *shown*: the command prints it (*printed*), or a test asserts it (*file*).
-- *model*: it is worked out or simulated.
-- *not run because ...*: it is not, and why.
+- *model*: it is calculated or simulated.
+- *not run because ...*: it was not run, and why.
 
 No claim is *confirmed* here: the documents' machines are not ours.
 ";
 
 /// An earlier tally, printed below the present one.
 const BEFORE: &str = "\
-Before *run* meant a committed record, at commit 0c6da5d5 of 2026-11-23, they were: 128 claims: 64
+Before *run* meant a committed record, at commit 0c6da5d5 of 2026-11-23, there were: 128 claims: 64
 run, 0 shown, 17 model, 47 not run.
 ";
 

@@ -49,7 +49,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
          ratio {:.3}, medians of {runs} runs in turns",
         adaptive / busy
     ));
-    let block = "; the kernel keeps a block until it is full or its time is over";
+    let block = "; the kernel keeps a block until it is full or times out";
     let addresses = [("xdp:v1", ""), ("afpacket:v1", block), ("afpacket:v1?retire_ms=1", block)];
     for (address, why) in addresses.into_iter().take(if context.smoke { 1 } else { 3 }) {
         for poll in ["adaptive", "busy"] {

@@ -287,7 +287,7 @@ impl Worker {
 
     fn end(mut self) -> Result<Given, String> {
         let line = self.hear()?;
-        Given::parse(&line).ok_or_else(|| format!("who gives verdicts said `{}`", line.trim()))
+        Given::parse(&line).ok_or_else(|| format!("the verdict process said `{}`", line.trim()))
     }
 }
 

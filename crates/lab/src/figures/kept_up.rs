@@ -86,8 +86,8 @@ impl KeptUp {
         let (longest, pauses) = (ms(self.longest), self.pauses);
         let (away, longest_away) = (ms(self.away), ms(self.longest_away));
         format!(
-            "at the line's rate without loss in {kept:.0} of {all:.0} ms, {longest:.0} on end; \
-             the driver away {pauses} times, {away:.1} ms, {longest_away:.1} at most"
+            "at the line's rate without loss in {kept:.0} of {all:.0} ms, {longest:.0} in a \
+             row; the driver paused {pauses} times, {away:.1} ms, {longest_away:.1} at most"
         )
     }
 }

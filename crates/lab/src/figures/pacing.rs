@@ -101,7 +101,7 @@ fn compare(context: &Context, sink: &str, open: &OpenSink<'_>) -> Result<Outcome
     let mut details = vec![
         format!(
             "ours: {RATE} packets/s of 64 bytes for {run:?} into {sink}, p99 of the time from when \
-             a packet was due to when the sink had it; the issue asks for {ASKED_US} us on an \
+             a packet was due to when the sink had it; the target is {ASKED_US} us on an \
              idle core"
         ),
         "peer: the floor, a loop that reads the clock until each packet is due and does nothing"

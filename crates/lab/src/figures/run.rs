@@ -78,8 +78,8 @@ fn record(
     let Compared { sides, metric, better, details } = compared;
     let sides = named(sides, &entry.rival);
     record.title = format!("Figure {}: ours beside {}", record.scenario, sides[1].contender);
-    record.about = "A figure of the bench's: both sides in turns in one process, after one turn \
-                    each that warms up."
+    record.about = "A figure of the bench: both sides take turns in one process, after one \
+                    warm-up turn each."
         .to_owned();
     record.rows = sides.iter().map(|side| Row::of(side.contender, &side.samples)).collect();
     record.contenders = sides.iter().map(|side| info(side, entry)).collect();

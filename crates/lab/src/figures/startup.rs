@@ -75,15 +75,15 @@ pub(super) fn measure(context: &Context, poll: &'static str) -> Result<Outcome, 
     let mut details = vec![
         format!(
             "`burstline count xdp:v1?frames={FRAMES} --poll {poll}`, 1 s at {rate_pps} frames a \
-             second: 7/8 of a rate at which {STEADY:?} were received whole"
+             second: 7/8 of a rate received for {STEADY:?} without loss"
         ),
         format!(
-            "ours, silent for {silence:?} before: {} of {starts} starts whole; lost {}",
+            "ours, silent for {silence:?} before: {} of {starts} starts without loss; lost {}",
             whole(after),
             after.iter().sum::<u64>()
         ),
         format!(
-            "peer, the same without silence: {} of {starts} whole; lost {}",
+            "peer, the same without silence: {} of {starts} without loss; lost {}",
             whole(without),
             without.iter().sum::<u64>()
         ),

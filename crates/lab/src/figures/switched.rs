@@ -123,7 +123,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     let broken = broken.into_inner();
     if let Some(last) = broken.last() {
         let turns = broken.len();
-        details.push(format!("testpmd broke in {turns} turns, which were repeated: {last}"));
+        details.push(format!("testpmd failed in {turns} turns, which were repeated: {last}"));
     }
     details.extend(conditions.report());
     Ok(Outcome::Measured(Compared::of_samples("mpps", Better::Higher, rounds, details)))
@@ -173,7 +173,7 @@ fn close(loaded: &Loaded, carried: &Carried) -> Result<(), String> {
     let most = 2 * u64::from(RING);
     let closes = |what: &str, before: u64, after: u64| match before.checked_sub(after) {
         Some(left) if left <= most => Ok(()),
-        _ => Err(format!("{what}: {before} packets before, {after} after; {most} may be between")),
+        _ => Err(format!("{what}: {before} packets before, {after} after; {most} fit in rings")),
     };
     closes("the load's to the switch", loaded.totals.sent, carried.taken)?;
     closes("the switch's to the load", carried.passed_on, loaded.totals.received)?;
@@ -201,10 +201,10 @@ fn details(context: &Context, setting: &Setting, rounds: &Rounds<Sample>) -> Vec
              bytes and FCS, rings of {RING}; {}",
             context.cores.producer, setting.flows, setting.rules
         ),
-        "all that the load sent was taken, and all that was passed on came back, except what rings \
-         held at the end"
+        "the switch took all that the load sent, and all that it passed on came back, except what \
+         rings held at the end"
             .to_owned(),
-        "memory of all programs of DPDK's: pages of 2 MiB".to_owned(),
+        "memory of all DPDK programs: pages of 2 MiB".to_owned(),
     ]
 }
 

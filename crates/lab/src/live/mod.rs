@@ -251,7 +251,7 @@ impl Road {
     pub fn bed(&self) -> &Bed {
         match &self.place {
             Place::Bed(bed) => bed,
-            Place::Here(_) => panic!("a road from another machine has no bed"),
+            Place::Here(_) => panic!("frames from another machine have no testbed"),
         }
     }
 

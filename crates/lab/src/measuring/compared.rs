@@ -131,7 +131,7 @@ impl Rounds<Sample> {
         for (side, samples) in [(OURS, &self.ours), ("the peer", &self.peer)] {
             let has = |sample: &Sample| sample.page.is_some() || sample.pages.is_some();
             if !samples.iter().any(has) {
-                return Err(format!("{side} does not say which pages it had"));
+                return Err(format!("{side} does not report its pages"));
             }
         }
         Ok(())
@@ -193,7 +193,7 @@ mod tests {
         let compared = Compared::of_samples("mpps", Better::Higher, rounds, Vec::new());
         assert_eq!(compared.details[1], "doubt: the sides have different pages");
         let missing = of(&own, &Sample::default()).have_pages().unwrap_err();
-        assert_eq!(missing, "the peer does not say which pages it had");
+        assert_eq!(missing, "the peer does not report its pages");
     }
 
     #[test]

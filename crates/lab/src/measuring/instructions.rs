@@ -20,7 +20,7 @@ pub const OPTION: &str = "--count-instructions";
 
 /// Text shown instead of a count.
 pub const NOT_COUNTED: &str =
-    "instructions are not counted: there is no valgrind, or it does not run this";
+    "instructions are not counted: valgrind is missing, or cannot run this program";
 
 const FEW: u64 = 1;
 const MORE: u64 = 9;

@@ -32,10 +32,10 @@ use crate::scenario::machine;
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The network interfaces cannot be read.
-    #[error("look at the network: {0}")]
+    #[error("read the network interfaces: {0}")]
     Network(String),
     /// The other side stopped sending.
-    #[error("nothing was heard for {} s", .0.as_secs_f64())]
+    #[error("no request for {} s", .0.as_secs_f64())]
     Silence(Duration),
     /// The other side does not read replies.
     #[error("write a reply: {0}")]
@@ -230,7 +230,7 @@ fn send(task: &Task, stop: &Arc<AtomicBool>) -> Result<Reply, String> {
 }
 
 fn time(task: &Task, stop: &Arc<AtomicBool>) -> Result<Reply, String> {
-    let back = task.back.clone().ok_or("say back=, the interface that frames come back by")?;
+    let back = task.back.clone().ok_or("set back= to the interface where frames come back")?;
     let (tx, threads) = (task.port.clone(), task.threads());
     let (tx_threads, rx_threads) = (threads.clone(), threads);
     let (integrity, recipe) = (Integrity::Frame, String::new());

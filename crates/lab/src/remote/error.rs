@@ -9,7 +9,7 @@ pub enum RemoteError {
     #[error("start ssh: {0}; Debian: apt-get install openssh-client")]
     NotStarted(io::Error),
     /// An interface does not exist on this machine.
-    #[error("no interface {name:?} here: say {key}=, this machine's end of the cable")]
+    #[error("no interface {name:?} here: set {key}= to this machine's end of the cable")]
     NoInterface {
         /// The interface name.
         name: String,
@@ -25,7 +25,7 @@ pub enum RemoteError {
         said: String,
     },
     /// The program does not exist there.
-    #[error("{host}: no program {program:?} there: {said}; or name it: program=PATH")]
+    #[error("{host}: no program {program:?} there: {said}; set program=PATH")]
     NoProgram {
         /// The host.
         host: String,
@@ -35,9 +35,7 @@ pub enum RemoteError {
         said: String,
     },
     /// The program ended before it identified itself.
-    #[error(
-        "{host}: {program:?} is no burstline {ours}: it ended with code {code} and said: {said}"
-    )]
+    #[error("{host}: {program:?} is not burstline {ours}: it exited with code {code}: {said}")]
     Stranger {
         /// The host.
         host: String,
@@ -61,7 +59,7 @@ pub enum RemoteError {
         ours: &'static str,
     },
     /// No reply arrived in time.
-    #[error("{host}: nothing came for {seconds} s, see silence=")]
+    #[error("{host}: no answer for {seconds} s, see silence=")]
     Silent {
         /// The host.
         host: String,

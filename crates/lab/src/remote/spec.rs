@@ -46,16 +46,16 @@ pub struct Spec {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// The prefix is missing.
-    #[error("a generator is as ssh:HOST,port=eth1")]
+    #[error("expected a generator, e.g. ssh:HOST,port=eth1")]
     Scheme,
     /// The host is invalid.
     #[error("host {0:?}: {HOST_RULE}")]
     Host(String),
     /// A key is unknown or repeated.
-    #[error("`{0}`: each once, as KEY=VALUE, of {keys}", keys = KEYS.join(", "))]
+    #[error("`{0}`: expected KEY=VALUE, each key once; keys: {keys}", keys = KEYS.join(", "))]
     Key(String),
     /// The key `port` is missing.
-    #[error("say port=, the interface that the generator sends by: ssh:{0},port=eth1")]
+    #[error("set port= to the interface the generator sends on, e.g. ssh:{0},port=eth1")]
     NoPort(String),
     /// A value is invalid.
     #[error("{key}={value}: {why}")]
@@ -135,7 +135,7 @@ fn port_of(word: Word<'_>, role: Role) -> Result<(Address, String), SpecError> {
     let address: Address = word.value.parse().map_err(|error| wrong(format!("{error}")))?;
     let address = if address.is_bare() { address.as_interface() } else { address };
     let name = address.interface().map(|(name, _)| name.to_owned());
-    let name = name.ok_or_else(|| wrong("an interface, or xdp: and its name".to_owned()))?;
+    let name = name.ok_or_else(|| wrong("expected an interface, or xdp:NAME".to_owned()))?;
     let _ = interface(Word { value: &name, ..word })?;
     match address.resolved(role) {
         Err(error) if !error.is_about_machine() => Err(wrong(error.to_string())),
@@ -148,7 +148,7 @@ fn interface(word: Word<'_>) -> Result<String, SpecError> {
     let value = word.value;
     let is_fine = |letter: u8| letter.is_ascii_alphanumeric() || b"._-".contains(&letter);
     let is_name = value.len() < 16 && value.bytes().all(is_fine) && !value.starts_with('-');
-    let wrong = || word.wrong("the name of an interface".to_owned());
+    let wrong = || word.wrong("expected the name of an interface".to_owned());
     is_name.then(|| value.to_owned()).ok_or_else(wrong)
 }
 
@@ -183,10 +183,10 @@ mod tests {
             ("gen1,port=eth1", "ssh:HOST,port=eth1"),
             ("ssh:-oProxyCommand=x,port=eth1", "USER@HOST"),
             ("ssh:a;id,port=eth1", "USER@HOST"),
-            ("ssh:h", "say port="),
-            ("ssh:h,port=a,port=b", "`port=b`: each once"),
+            ("ssh:h", "set port="),
+            ("ssh:h,port=a,port=b", "`port=b`: expected KEY=VALUE, each key once"),
             ("ssh:h,port=", "`port=`"),
-            ("ssh:h,eth1", "`eth1`: each once"),
+            ("ssh:h,eth1", "`eth1`: expected KEY=VALUE"),
             ("ssh:h,port=a,speed=1", "port, to, back"),
             ("ssh:h,port=null:", "an interface"),
             ("ssh:h,port=eth1$(id)", "port=eth1$(id)"),

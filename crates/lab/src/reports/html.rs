@@ -71,7 +71,7 @@ fn summary(page: &mut String, collection: &Collection) {
     if let Some(ratios) = summary::ratio_table(collection) {
         page.push_str(
             "<h2>Ours against others</h2>\n<p class=\"small\">Medians over the points of an \
-             experiment; above 1 ours is better. Below them the least and the most of a \
+             experiment; above 1 ours is better. Below them the lowest and the highest of any \
              point.</p>\n",
         );
         page.push_str(&ratios.html());

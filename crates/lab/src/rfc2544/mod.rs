@@ -63,7 +63,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
         }
     }
     if !(0.01..=50.0).contains(&plan.resolution_percent) || plan.flows == 0 {
-        return Err(format!("{name}: a resolution is from 0.01 to 50 %, and flows are from 1"));
+        return Err(format!("{name}: resolution must be 0.01 to 50 %, and flows at least 1"));
     }
     let is_there = |name| scenario.contenders.iter().any(|contender| contender == name);
     if is_there(ExternalDevice.name()) && (plan.tx.is_none() || plan.rx.is_none()) {
@@ -89,8 +89,8 @@ pub(crate) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sa
     let is_over = running.processes().into_iter().any(is_over);
     let own = running.end(0);
     match &own {
-        Err(why) if is_over => found.ended = Some(format!("the device has ended: {why}")),
-        Ok(_) if is_over => found.ended = Some("the device has ended".to_owned()),
+        Err(why) if is_over => found.ended = Some(format!("the device ended: {why}")),
+        Ok(_) if is_over => found.ended = Some("the device ended".to_owned()),
         // Earlier results remain valid, however it ends.
         _ => {}
     }

@@ -158,7 +158,7 @@ impl Task {
         };
         let Trial { offered_pps, sent, lost, .. } = done;
         (self.tell)(&match end {
-            Err(_) => " ended\n".to_owned(),
+            Err(_) => " stopped\n".to_owned(),
             Ok(()) => format!(" {} offered, {lost} of {sent} lost{fault}\n", value(offered_pps)),
         });
         end.map(|()| done)

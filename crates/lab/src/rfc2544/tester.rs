@@ -149,8 +149,8 @@ impl Ends {
             match errors.into_iter().next() {
                 Some(error) => Err(error.to_string()),
                 None if is_broken => Err(format!(
-                    "{} ended while the tests ran: use an interface, or another port without an \
-                     end",
+                    "{} ended while the tests ran: use an interface, or another port that does \
+                     not end",
                     self.rx
                 )),
                 None => outcome,
@@ -216,7 +216,7 @@ impl Tester<'_> {
         if total.delivered == 0 && !self.stop.load(Relaxed) {
             let (tx, size, offered) = (&self.ends.tx, load.size, total.offered);
             return Err(format!(
-                "{tx} sent none of {offered} frames of {size} bytes: check that its link is up, \
+                "{tx} sent 0 of {offered} frames of {size} bytes: check that its link is up, \
                  its MTU at least {}, and --trial long enough",
                 size.saturating_sub(FRAME_OVERHEAD)
             ));

@@ -65,7 +65,7 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         name: "wide-spread",
-        when: "samples of a row lie more than 5 % of their median apart",
+        when: "samples of a row are more than 5 % of their median apart",
         remedy: "more turns, and fewer other programs; take the quartiles, not the median",
     },
     Known {
@@ -77,19 +77,19 @@ pub const KNOWN: &[Known] = &[
     Known {
         name: "empty-chart",
         when: "no row has the metric that [chart] asks for",
-        remedy: "mend [chart] of the scenario: burstline lab list",
+        remedy: "correct [chart] of the scenario: burstline lab list",
     },
     Known {
         name: "unknown-stages",
-        when: "more than 30 % of what samples saw was in functions of unknown stages: the \
-               row's other, without other programs",
-        remedy: "build with symbols (debug = 1), or name them in crates/lab/src/symbols.rs",
+        when: "more than 30 % of the samples were in functions of unknown stages: the row's \
+               other, without other programs",
+        remedy: "build with symbols (debug = 1), or add them to crates/lab/src/symbols/stages.toml",
     },
     Known {
         name: "generator-limited",
         when: "nothing was lost and the generator was at its limit: the contender may be \
                better",
-        remedy: "a faster generator: more cores, or another machine",
+        remedy: "use a faster generator: more cores, or another machine",
     },
     Known {
         name: "receiver-limited",
@@ -100,7 +100,7 @@ pub const KNOWN: &[Known] = &[
     Known {
         name: "short-trials",
         when: "of rfc2544: trials last less than the RFC's 60 s",
-        remedy: "trials of 60 s, as the RFC asks",
+        remedy: "run trials of 60 s, as the RFC requires",
     },
     Known {
         name: "above-line-rate",
@@ -115,7 +115,7 @@ pub const KNOWN: &[Known] = &[
     Known {
         name: "few-cores",
         when: "threads share cores that should have one each",
-        remedy: "a machine with a core for each thread",
+        remedy: "use a machine with a core for each thread",
     },
     Known {
         name: "distance-changed",
@@ -126,8 +126,8 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         name: "interrupted",
-        when: "the user ended it: turns that were done are there",
-        remedy: "run it again to the end",
+        when: "the user stopped the run: the record has the turns done by then",
+        remedy: "run it again, to the end",
     },
     Known {
         name: "cut-short",
@@ -139,13 +139,13 @@ pub const KNOWN: &[Known] = &[
     Known {
         name: "failed",
         when: "a contender failed after some turns; it has no more at that point",
-        remedy: "the row's error says why; mend it and run again",
+        remedy: "the row's error says why; fix the cause and run again",
     },
     Known {
         name: "foreign-packets",
-        when: "frames came by the cable of a generator on another machine that it had not sent: \
-               they are in what was delivered",
-        remedy: "a cable that nobody else sends on",
+        when: "frames came over the cable that the generator on another machine had not sent: \
+               they count as delivered",
+        remedy: "use a cable on which only the generator sends",
     },
     Known {
         name: "clock-moved",

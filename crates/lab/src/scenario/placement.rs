@@ -74,7 +74,7 @@ impl Placement {
     ) -> Result<Places, String> {
         match self {
             Self::Auto => {
-                let generator = *allowed.first().ok_or("no core is allowed")?;
+                let generator = *allowed.first().ok_or("no core is available")?;
                 let rest = if allowed.len() > 1 { &allowed[1..] } else { allowed };
                 let wanted = 1 + workers;
                 // With too few cores for all threads, they share the first.

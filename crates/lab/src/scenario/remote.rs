@@ -29,7 +29,7 @@ pub fn check(scenario: &Scenario, spec: &Spec) -> Result<(), String> {
     }
     if work.comes_out() && spec.back.is_none() {
         return Err(format!(
-            "{name}: packets go out again: say back=, the interface of {} where they come back",
+            "{name}: packets go out again: set back= to the interface of {} where they come back",
             spec.host
         ));
     }
@@ -44,7 +44,7 @@ pub(super) fn doubts(record: &Record) -> Vec<Doubt> {
         let foreign = row.metrics.get("foreign").map_or(0.0, |metric| metric.samples.iter().sum());
         if foreign > 0.0 {
             let who = &row.contender;
-            let text = format!("{who}: {foreign} packets came that the generator had not sent");
+            let text = format!("{who}: {foreign} packets came that the generator did not send");
             doubts.push(Doubt::new("foreign-packets", text));
         }
     }
@@ -72,7 +72,7 @@ fn moved(generator: &Generator, elapsed_s: f64) -> Vec<Doubt> {
         let moved = last.offset_ns.abs_diff(first.offset_ns);
         let allowed = first.uncertainty_ns + last.uncertainty_ns + (elapsed_s * 1e9 * DRIFT) as u64;
         (moved > allowed).then(|| {
-            let text = format!("{first}; {last}: {moved} ns, where {allowed} ns are explained");
+            let text = format!("{first}; {last}: {moved} ns apart, {allowed} ns explained");
             Doubt::new("clock-moved", text)
         })
     };
@@ -102,7 +102,7 @@ mod tests {
             ("send-rate", two, "this is generate"),
             ("rfc2544", two, "this is rfc2544"),
             ("dna-capture", two, "its 4 ports take 4 cables"),
-            ("dna-bounce", one, "say back="),
+            ("dna-bounce", one, "set back="),
         ] {
             let said = fits(name, spec).unwrap_err();
             assert!(said.contains(why) && said.starts_with(name), "{said}");

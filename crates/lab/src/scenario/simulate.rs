@@ -33,7 +33,7 @@ const BASIS: &str = "simulated";
 pub(super) fn add(scenario: &Scenario, options: &Options, record: &mut Record) {
     let why_not = match scenario.work {
         Work::Model => return,
-        Work::Keep => Some("a card's device would count, too"),
+        Work::Keep => Some("the simulated card would be counted, too"),
         work if work.is_live() => Some("they need interfaces"),
         Work::Merge | Work::Spread | Work::Pipeline | Work::Match => {
             Some("their threads wait for each other")
@@ -116,7 +116,7 @@ fn of_a_packet(
         (run(FEW, Level::Caches)?, run(MORE, Level::Caches)?);
     let packets = more_done - few_done;
     if packets <= 0.0 {
-        return Err(format!("{more_done} packets were done, and {few_done} before"));
+        return Err(format!("{more_done} packets in the longer run, {few_done} in the shorter"));
     }
     let tlb = Level::Tlb(page.map_or(PAGE_BYTES, |bytes| bytes as u64));
     let ((few_pages, few_done, _), (more_pages, more_done, _)) = (run(FEW, tlb)?, run(MORE, tlb)?);

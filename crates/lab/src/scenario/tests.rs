@@ -73,8 +73,8 @@ fn errors_name_key_value_and_what_is_allowed_in_one_line() {
         ),
         (replaced("[64, 128]", "[64, 128, 64]"), "sizes = 64: expected each value once"),
         (replaced("\"a-1\"", "\"A 1\""), "name = \"A 1\": expected lower-case letters"),
-        (format!("{GOOD}size = 64\n"), "size = 64: no such key; there are name, title, about"),
-        (format!("{GOOD}[quick]\nrate = 1\n"), "quick.rate = 1: no such key; there are sizes"),
+        (format!("{GOOD}size = 64\n"), "size = 64: no such key; known keys: name, title, about"),
+        (format!("{GOOD}[quick]\nrate = 1\n"), "quick.rate = 1: no such key; known keys: sizes"),
         (format!("{GOOD}ports = 17\n"), "ports = 17: expected a number from 1 to 16"),
         (
             format!("{}ports = 4\n", replaced("\"count\"", "\"bounce\"")),

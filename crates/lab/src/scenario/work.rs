@@ -156,7 +156,7 @@ impl Work {
         let most = INJECTED_BYTES_MAX as u32 + FCS_BYTES;
         (self == Self::MergeLive && size_bytes > most).then(|| {
             format!(
-                "the kernel has a page for each frame that is injected: {most} bytes at most, \
+                "an injected frame has to fit in one page of the kernel: {most} bytes at most, \
                  FCS included"
             )
         })

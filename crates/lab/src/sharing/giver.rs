@@ -36,10 +36,10 @@ pub fn serve(arguments: &[String]) -> Result<(), String> {
     let (socket, log, timeout_ns) = match arguments {
         [socket, log] => (socket, log, u64::MAX),
         [socket, log, word] if word == BUSY => (socket, log, 0),
-        _ => return Err(format!("who gives verdicts takes a socket, a log and `{BUSY}`")),
+        _ => return Err(format!("expected a socket, a log and `{BUSY}`")),
     };
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| error.to_string())?;
-    let log: u32 = log.parse().map_err(|_| format!("`{log}` is no log"))?;
+    let log: u32 = log.parse().map_err(|_| format!("`{log}` is not the number of a log"))?;
     let config = AttachConfig {
         log: Some(log),
         gives_verdicts: true,
@@ -56,7 +56,7 @@ pub fn serve(arguments: &[String]) -> Result<(), String> {
             Next::End => break,
             _ => continue,
         };
-        let verdicts = follower.verdicts(log).ok_or("it takes no verdicts")?;
+        let verdicts = follower.verdicts(log).ok_or("the log takes no verdicts")?;
         let burst = held.burst();
         let first = burst.first_packet();
         for number in first..first + burst.len() as u64 {

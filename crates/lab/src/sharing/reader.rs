@@ -50,12 +50,12 @@ impl Account {
 /// A sentence for the user.
 pub fn serve(arguments: &[String]) -> Result<(), String> {
     let [socket, policy, core] = arguments else {
-        return Err("a reader takes a socket, a policy and a core".to_owned());
+        return Err("expected a socket, a policy and a core".to_owned());
     };
     // Even a stopped reader must die with bench.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| error.to_string())?;
     let is_lossless = policy == "lossless";
-    let core: u32 = core.parse().map_err(|_| format!("`{core}` is no core"))?;
+    let core: u32 = core.parse().map_err(|_| format!("`{core}` is not a core"))?;
     let _ = affinity::pin_to(CoreId(core)); // if this fails, the kernel chooses
     let policy = if is_lossless { Policy::Lossless } else { Policy::Lossy };
     // The writer is this program, too.
@@ -67,7 +67,7 @@ pub fn serve(arguments: &[String]) -> Result<(), String> {
         let numbers = line.split_once(' ').and_then(|(until, packets)| {
             Some((until.parse().ok()?, packets.parse::<u64>().ok().filter(|&some| some > 0)?))
         });
-        let (until, packets) = numbers.ok_or_else(|| format!("`{line}` is no run"))?;
+        let (until, packets) = numbers.ok_or_else(|| format!("not a run: `{line}`"))?;
         let account = read_until(&mut attachment, is_lossless, until, packets)?;
         println!("{}", account.line());
         io::stdout().flush().map_err(|error| error.to_string())?;
@@ -115,7 +115,7 @@ fn work(burst: &Burst<'_>, packets: u64) -> Result<u64, String> {
     let (hash, time_ns) = (found.desc().hash(), found.time_ns());
     let are_right = (traffic::hash_of(counter), traffic::time_of(counter)) == (hash, time_ns);
     if !are_right || traffic::counter_of(found.bytes()) != Some(counter) {
-        return Err(format!("packet {first} is another one"));
+        return Err(format!("packet {first} is not the expected one"));
     }
     Ok(traffic::digest_of(burst))
 }

@@ -63,7 +63,7 @@ impl<'a> Parser<'a> {
                 self.at += 1;
                 Ok(word.to_owned())
             }
-            other => Err(format!("`{}` stands where a licence should", other.unwrap_or("end"))),
+            other => Err(format!("expected a licence, not `{}`", other.unwrap_or("end"))),
         }
     }
 

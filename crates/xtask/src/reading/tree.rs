@@ -45,7 +45,7 @@ impl Tree {
     /// Reads the repository around this crate.
     pub(crate) fn read() -> Result<Self, String> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let root = here.ancestors().nth(2).ok_or("xtask does not lie in crates/xtask")?;
+        let root = here.ancestors().nth(2).ok_or("xtask is not in crates/xtask")?;
         let listed = Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
             .current_dir(root)

@@ -95,7 +95,7 @@ impl Adapter for Behind {
         let every = case.ends_with("matches").then_some(MATCH_EVERY);
         let packets = contents::packets(PACKETS, &rules, every);
         let bytes: usize = packets.iter().map(Vec::len).sum();
-        let consumer = *job.places.contender.first().ok_or("no core")?;
+        let consumer = *job.places.contender.first().ok_or("no core is available")?;
         let cores = Cores { producer: job.places.generator, consumer };
         if case.starts_with("0+1") {
             let _ = affinity::pin_to(consumer); // if this fails, the kernel chooses

@@ -80,11 +80,11 @@ impl Live for DpdkBalance {
         let report = Report::last(said)?;
         let workers = report["workers"].as_array().into_iter().flatten();
         let packets = workers.map(|worker| worker["packets"].as_u64()).collect::<Option<Vec<_>>>();
-        let packets = packets.ok_or_else(|| format!("workers do not say: {report}"))?;
+        let packets = packets.ok_or_else(|| format!("packets of a worker are missing: {report}"))?;
         let (delivered, received) = (packets.iter().sum(), report["received"].as_u64());
         let full = report["lost"]["ring_full"].as_u64().unwrap_or(0);
         if received != Some(delivered + full) {
-            return Err(format!("received, and then neither counted nor lost: {report}"));
+            return Err(format!("received, but neither counted nor lost: {report}"));
         }
         let losses = report["lost"].as_object().into_iter().flatten();
         let losses = losses.filter_map(|(name, lost)| Some((name.clone(), lost.as_u64()?)));
@@ -133,7 +133,7 @@ mod tests {
         let losses = [("ring_full".to_owned(), 2), ("rx_missed".to_owned(), 5)];
         assert_eq!((own.delivered, own.losses), (7, losses.into()));
         assert_eq!(own.busy, [("poll".to_owned(), 0.5)]);
-        assert!(DpdkBalance.own(&said(10), 14).unwrap_err().starts_with("received, and then"));
+        assert!(DpdkBalance.own(&said(10), 14).unwrap_err().starts_with("received, but"));
         assert!(DpdkBalance.own("ready: 2 workers\n", 14).is_err());
     }
 }

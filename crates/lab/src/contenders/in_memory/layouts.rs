@@ -88,7 +88,7 @@ impl Adapter for Layout {
     }
 
     fn command(&self, job: &Job<'_>) -> String {
-        let order = if self.is_shuffled { "in no order" } else { "in order" };
+        let order = if self.is_shuffled { "in random order" } else { "in order" };
         let ahead = if self.is_prefetched { ", prefetched" } else { "" };
         format!(
             "reads 56 bytes of packets that are {} bytes apart, {order}{ahead}",

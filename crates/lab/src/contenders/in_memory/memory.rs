@@ -31,7 +31,7 @@ impl Copies {
     pub(crate) const COLD: Self = Self {
         name: "copy-cold",
         bytes: COLD_BYTES,
-        about: "from 128 MiB in an order that no prefetcher knows, into the first cache",
+        about: "from 128 MiB in an order that no prefetcher follows, into the first cache",
     };
 }
 

@@ -52,7 +52,7 @@ impl Adapter for Pages {
 
     fn command(&self, job: &Job<'_>) -> String {
         let (bytes, mebibytes) = (job.size_bytes, BYTES >> 20);
-        format!("reads a word of frames of {bytes} bytes in {mebibytes} MiB, in no order")
+        format!("reads a word of frames of {bytes} bytes in {mebibytes} MiB, in random order")
     }
 
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {

@@ -90,7 +90,7 @@ impl Chain {
     pub(crate) const LEAN: Self = Self {
         name: "scattered-lean",
         works: &[Work::Pipeline],
-        about: "buffers 2,112 bytes apart, a ring forth and a ring back, bursts of 32",
+        about: "buffers 2,112 bytes apart, a ring in each direction, bursts of 32",
         kind: Kind::Lean,
     };
     pub(crate) const BARE: Self = Self {

@@ -12,7 +12,7 @@ use crate::live::Turn;
 /// # Errors
 /// If there is no such core, or the kernel refuses it.
 pub(crate) fn pin(job: &Job<'_>) -> Result<(), String> {
-    let core = *job.places.contender.first().ok_or("no core")?;
+    let core = *job.places.contender.first().ok_or("no core is available")?;
     affinity::pin_to(core).map_err(|error| error.to_string())
 }
 

@@ -419,7 +419,7 @@ pub(crate) fn wait_until_sent(
         go_on(job.stop)?;
         let (is_over, spent) = (running.has_ended(), began.elapsed());
         if is_over || spent > READY_WITHIN {
-            let how = if is_over { "and has ended" } else { "yet" };
+            let how = if is_over { "and has exited" } else { "yet" };
             let (spent, said) = (spent.as_secs(), running.said());
             return Err(format!("after {spent} s it has sent nothing {how}: {}", said.trim()));
         }

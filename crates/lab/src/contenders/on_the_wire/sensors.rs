@@ -104,7 +104,7 @@ impl Adapter for Sensor {
 
     fn refuses(&self, case: Option<&str>) -> Option<String> {
         let is_alone = case.is_some_and(|case| case.starts_with("0+1"));
-        let why = "its switch is the kernel, which brings packets on the sender's core";
+        let why = "its switch is the kernel, which works on the sender's core";
         (is_alone && !self.has_log).then(|| why.to_owned())
     }
 
@@ -212,7 +212,7 @@ impl Full {
                 (end, seconds, idle) = (now, began.elapsed().as_secs_f64(), 0);
             }
             if drains.elapsed() > DRAINED_WITHIN {
-                return Err("Suricata has still something to do".to_owned());
+                return Err("Suricata is still busy".to_owned());
             }
         }
         let ((spent, (packets, bytes)), (spent_before, received_before)) = (end, before);

@@ -80,7 +80,7 @@ pub(crate) fn distance(context: &Context) -> Result<Outcome, String> {
         return Ok(Outcome::Smoke);
     }
     let mut details = vec![
-        format!("from {} ns on two cores are called far", distance::FAR_NS),
+        format!("two cores are far apart from {} ns on", distance::FAR_NS),
         format!("peer: {samples} medians of {TOGETHER} round trips a run, halved"),
     ];
     details.extend(conditions.report());
@@ -129,7 +129,7 @@ fn over_logs(cores: Cores, forth: &mut Ours, back: &mut Ours, samples: u64) -> R
     );
     match done.producer {
         (one_way, 0) => Ok(one_way),
-        (_, wrong) => Err(format!("{wrong} packets came back changed or out of turn")),
+        (_, wrong) => Err(format!("{wrong} packets came back changed or out of order")),
     }
 }
 

@@ -232,7 +232,7 @@ pub(crate) fn stopped(context: &Context) -> Result<Outcome, String> {
         ),
         format!("of {written} packets the good reader lost {lost}"),
         format!(
-            "the one stopped last, when it went on, read {} and missed {} of {last}",
+            "the one stopped last, once it continued, read {} and missed {} of {last}",
             late.delivered, late.missed
         ),
         format!("segments used: ours {}, peer {}", used(&beside), used(&without)),
@@ -255,7 +255,7 @@ fn holds_one(shared: &Shared) -> Result<(), String> {
 /// Rounds after which the logs of both sides are recreated. The physical pages of a log, and so its
 /// cache conflicts, are random and fixed for its lifetime.
 const RENEWED_EACH: u32 = 3;
-const RENEWED: &str = "logs and readers made anew every 3 rounds";
+const RENEWED: &str = "new logs and readers every 3 rounds";
 
 /// The logs of both sides, recreated from time to time.
 struct Renewed<'m, T> {

@@ -64,11 +64,11 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     let details = vec![
         format!(
             "rate of {others} of {WORKERS} workers, {pairs} pairs; ours: beside a lossy one that \
-             holds a segment and stands still; peer: without that one"
+             holds a segment and stalls; peer: without that one"
         ),
         format!("the others lost {lost} of {seen} packets a run"),
         format!(
-            "the one that stood still, when it went on, read {} and missed {}",
+            "the stalled worker, once it continued, read {} and missed {}",
             late.delivered, late.missed
         ),
     ];
@@ -85,7 +85,7 @@ fn stall(ours: &mut Ours, traffic: &Traffic) -> Result<Reader, String> {
     let meta = Meta::new(traffic::time_of(0), PACKET_BYTES as u32, 0);
     append(&mut writer, traffic, 0, &meta);
     writer.publish();
-    reader.next_burst().ok_or("the worker has nothing to stand still on")?;
+    reader.next_burst().ok_or("the worker has no burst to stall on")?;
     ours.readers.pop();
     ours.writers.pop();
     ours.writers.push(writer);

@@ -173,7 +173,7 @@ pub(crate) fn one_tcpdump(context: &Context) -> Result<Outcome, String> {
 
 /// `pcap-four-readers`: per cent of the packets that four tcpdumps received.
 pub(crate) fn four_readers(context: &Context) -> Result<Outcome, String> {
-    let aim = "aim: ours all, where the peer lacks more than 10 %";
+    let aim = "aim: ours receives all, where the peer misses more than 10 %";
     compare(context, 4, FOUR_PPS, "received_percent", Better::Higher, aim)
 }
 
@@ -208,8 +208,8 @@ fn compare(
         "ours: tcpdump -i burst:tap -w /dev/null by our libpcap, beside burstline count xdp:v1 \
          --publish tap on the same core, its log 64 MiB; peer: tcpdump -i v1 -B 65536 -w /dev/null"
             .to_owned(),
-        "received: of the frames that are due at that rate, also where the kernel takes too long \
-         for them all to come"
+        "received: share of the frames due at that rate, including those that the kernel was too \
+         slow to deliver"
             .to_owned(),
         "ns: time of the capturing programs' threads by schedstat, for each packet captured, from \
          when they are ready; publisher_ns: of the publisher, for each frame. The kernel's copy \

@@ -62,15 +62,15 @@ pub(crate) fn measure(context: &Context, workers: usize) -> Result<Outcome, Stri
             found.alerts.len()
         ),
         workers.about(),
-        "bits of packets for each second that Suricata's threads and the publisher had of \
-         processors, from when Suricata's engine was started; gbit_per_suricata_s: without the \
+        "bits of packets for each second of processor time of Suricata's threads and the \
+         publisher, from the start of Suricata's engine; gbit_per_suricata_s: without the \
          publisher, whose time for each packet is publisher_ns. The kernel's copy into the peer's \
          ring is on the sender's core, in neither"
             .to_owned(),
     ];
     if workers.0 > 1 {
         details.push(format!(
-            "each flow has one record in Suricata's events, and its alerts are of one worker: {} \
+            "each flow has one record in Suricata's events, and one worker raised its alerts: {} \
              flows alerted more than once",
             found.several_alerts
         ));

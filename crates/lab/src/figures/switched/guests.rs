@@ -76,7 +76,7 @@ pub(in crate::figures) fn measure(context: &Context) -> Result<Outcome, String> 
     let mut prepare = Command::new(script());
     if let Err(why) = run(prepare.arg("--prepare").env("CARGO_TARGET_DIR", &target)) {
         return Ok(Outcome::NotHere(format!(
-            "guests have nothing to boot: {why}: make guest-switch"
+            "the guests' kernel cannot be prepared: {why}: make guest-switch"
         )));
     }
     let seconds = if context.smoke { 1 } else { SECONDS };
@@ -108,7 +108,7 @@ fn details(context: &Context, rounds: &Rounds<Sample>) -> Vec<String> {
     vec![
         format!(
             "iperf3, one connection for {SECONDS} s between two guests, each a QEMU without KVM, \
-             both on core {guests}; what was received"
+             both on core {guests}; the rate received"
         ),
         format!(
             "processor time of the switch meanwhile, all threads: ours {ours:.1} % of a core, \
@@ -185,7 +185,7 @@ fn wait_for(
         // By then the file has the output of its end.
         if guests.has_ended() && !guests.printed().contains(text) || began.elapsed() > limit {
             let (waited_s, said) = (began.elapsed().as_secs(), guests.printed());
-            return Err(format!("after {waited_s} s no `{text}` of the guests': {}", said.trim()));
+            return Err(format!("guests printed no `{text}` in {waited_s} s: {}", said.trim()));
         }
         sleep(LOOK);
     }

@@ -71,7 +71,7 @@ impl Sending<'_> {
         // The first rate is from its start, and in the next second the rings were filling up.
         let rates = rates.get(if self.is_smoke { 1 } else { 2 }..).unwrap_or_default();
         if rates.is_empty() {
-            return Err(format!("the load showed no rate: {said}"));
+            return Err(format!("the load printed no rate: {said}"));
         }
         Ok((rates.iter().sum::<f64>() / rates.len() as f64, said))
     }

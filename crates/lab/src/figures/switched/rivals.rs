@@ -17,7 +17,7 @@ use crate::programs::{Bridge, Datapath, Memory, Mode, SwitchCores, Testpmd, Tota
 const SETTLES: Duration = Duration::from_millis(500);
 
 /// Error of a testpmd turn that ended without counts.
-pub(super) const NO_COUNTS: &str = "testpmd ended without its counts";
+pub(super) const NO_COUNTS: &str = "testpmd exited without its counts";
 
 /// Names of its ports.
 pub(super) const PORTS: [&str; 2] = ["a", "b"];
@@ -140,7 +140,7 @@ fn carried(threads: &str, ports: &str) -> Result<Carried, String> {
     let taken = number(threads, "packets received:");
     let cycles = number(threads, "avg processing cycles per packet:");
     let (Some(taken), Some(cycles)) = (taken, cycles) else {
-        return Err(format!("Open vSwitch has taken nothing: {threads}"));
+        return Err(format!("Open vSwitch has received nothing: {threads}"));
     };
     let drops = ports.split("_drops=").skip(1).filter_map(|rest| number(rest, ""));
     let passed_on = (taken - drops.sum::<f64>()) as u64;

@@ -40,7 +40,7 @@ pub enum ScenarioError {
         wanted: String,
     },
     /// A key is unknown.
-    #[error("{place}{key} = {value}: no such key; there are {known}")]
+    #[error("{place}{key} = {value}: no such key; known keys: {known}")]
     Unknown {
         /// As above.
         place: String,

@@ -101,5 +101,5 @@ pub fn check(scenario: &Scenario, options: &Options) -> Result<(), String> {
         return rfc2544::check(&adjusted(scenario, options));
     };
     let (scenario, known) = (&scenario.name, known.join(", "));
-    Err(format!("{scenario}: no contender `{name}` does {work}: {known}"))
+    Err(format!("{scenario}: no contender `{name}` for work {work}; known: {known}"))
 }

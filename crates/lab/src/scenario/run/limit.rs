@@ -56,7 +56,7 @@ impl Limit {
     /// Returns why the run must end, if so: the name of the doubt, and the reason.
     pub(super) fn reached(&self) -> Option<(&'static str, String)> {
         if self.user.load(Relaxed) {
-            return Some(("interrupted", "the user ended the run".to_owned()));
+            return Some(("interrupted", "the user stopped the run".to_owned()));
         }
         let budget = self.budget?;
         let is_over = self.stop.load(Relaxed) || self.began.elapsed() >= budget;

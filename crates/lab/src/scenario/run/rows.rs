@@ -12,7 +12,7 @@ use crate::scenario::Scenario;
 use crate::statistics::Quartiles;
 
 /// Why a system that only the document measured has no figures here.
-const DOCUMENT_ONLY: &str = "it is no contender here: the figure is the document's";
+const DOCUMENT_ONLY: &str = "it is not a contender here: the figure is from the document";
 /// Names that a row has at most.
 const SYMBOLS: usize = 10;
 

@@ -66,9 +66,9 @@ fn an_end_that_the_user_wants_is_in_the_record() {
         stop.store(progress.done == 1, Relaxed);
     });
     assert_eq!(record.rows[0].metrics["cycles"].samples.len(), 1);
-    assert_eq!(record.rows[1].status, Status::NotRun("the user ended the run before".to_owned()));
+    assert_eq!(record.rows[1].status, Status::NotRun("the user stopped the run before".to_owned()));
     let interrupted = record.doubts.iter().find(|doubt| doubt.name == "interrupted").unwrap();
-    assert_eq!(interrupted.text, "the user ended the run after 1 of 6 turns");
+    assert_eq!(interrupted.text, "the user stopped the run after 1 of 6 turns");
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub(super) fn measure(merger: &Merger, job: &Job<'_>) -> Result<Sample, String> 
         Kind::Ours(times) => ours(cores, frames, times, is_checking),
         #[cfg(feature = "dpdk")]
         Kind::Dpdk(variant) => peer::run(cores, frames, variant, is_checking),
-        _ => Err("it takes no frames from interfaces".to_owned()),
+        _ => Err("it receives no frames from interfaces".to_owned()),
     };
     let (run, _) = turn(frames, false)?;
     let (looked_at, violations) = turn(shorter, true)?;
