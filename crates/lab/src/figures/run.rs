@@ -1,5 +1,7 @@
 //! Measures a selected figure and creates its record.
 
+use std::collections::BTreeMap;
+
 use super::Context;
 use super::entry::{Entry, sources_of, version_of};
 use crate::compared::{Compared, OURS, Outcome, Side};
@@ -97,14 +99,13 @@ fn record(
     let sources = sources_of(&record.scenario);
     let known = env!("BURSTLINE_SOURCES").split(',').filter_map(|word| word.split_once(' '));
     let own = known.filter(|(folder, _)| sources.contains(folder));
-    let pages = sides.iter().filter_map(|side| Some((side.contender, side.pages.clone()?)));
     record.comparison = Some(Comparison {
         metric: metric.to_owned(),
         better,
         ours: sides[0].contender.to_owned(),
         rival: sides[1].contender.to_owned(),
         ratio: better.ratio(median(&record.rows[0]), median(&record.rows[1])),
-        pages: pages.map(|(name, pages)| (name.to_owned(), pages)).collect(),
+        pages: BTreeMap::new(),
         distance,
         sources: own.map(|(folder, number)| (folder.to_owned(), number.to_owned())).collect(),
     });
@@ -140,7 +141,8 @@ fn info(side: &Side, entry: &Entry) -> ContenderInfo {
     let command = if side.contender == entry.rival { &entry.about } else { "" };
     let (name, command) = (side.contender.to_owned(), command.to_owned());
     let pages = side.samples.iter().find_map(|sample| sample.pages);
-    ContenderInfo { name, version, command, pages, ..ContenderInfo::default() }
+    let page_kinds = side.pages.clone();
+    ContenderInfo { name, version, command, pages, page_kinds, ..ContenderInfo::default() }
 }
 
 #[cfg(test)]
@@ -168,7 +170,7 @@ mod tests {
         let Sides { comparison, ours, rival } = again.compared().unwrap();
         assert_eq!((comparison.ratio, &comparison.rival[..]), (2.0, "scattered-pool"));
         assert_eq!((&ours.samples[..], rival.median), (&[3.0, 1.0, 2.0][..], 4.0));
-        assert_eq!(comparison.pages["scattered-pool"], "2 MiB");
+        assert_eq!(again.pages_of("scattered-pool").as_deref(), Some("2 MiB"));
         assert_eq!(comparison.sources.keys().count(), sources_of("handoff-60").len());
         assert!(again.notes.contains(&"log 1 MiB".to_owned()), "{:?}", again.notes);
     }
