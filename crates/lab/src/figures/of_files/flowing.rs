@@ -21,6 +21,7 @@ use crate::contest::alternate;
 use crate::figures::Context;
 use crate::figures::capture_file::{CaptureFile, FLOWS};
 use crate::figures::count_file::run;
+use crate::live::is_there;
 use crate::programs::our_program;
 
 /// Bytes from one packet to the next: 64-byte frames without their FCS, as in a log.
@@ -214,7 +215,7 @@ fn beside(
     about: &str,
     mut ours: impl FnMut(&Path, &Path, u64) -> Result<f64, String>,
 ) -> Result<Outcome, String> {
-    if Command::new(rival).arg("-h").output().is_err() {
+    if !is_there(rival) {
         return Ok(Outcome::NotHere(format!("{rival} is not installed: scripts/setup rivals")));
     }
     let packets = if context.smoke { 20_000 } else { FILE_PACKETS };
