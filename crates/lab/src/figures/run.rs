@@ -9,6 +9,7 @@ use crate::contenders::Sample;
 use crate::readiness::why_then_fix;
 use crate::record::{Chart, Comparison, ContenderInfo, Distance, Doubt, Record, Row};
 use crate::scenario::Begun;
+use crate::scenario::run::one_line;
 use burstline_sys::distance::one_way_ns;
 
 /// Prefix of a doubt among a figure's details.
@@ -54,8 +55,9 @@ pub fn run(entry: &'static Entry, context: &Context, command: &str) -> Done {
 }
 
 /// Formats the outcome of all selected figures: how many ran, and for each of the others the reason
-/// and the fix.
-pub fn table(all: &[(&str, Done)]) -> String {
+/// and what to do. That is the fix, or for a figure that failed the command that runs it alone:
+/// `alone` and its name.
+pub fn table(all: &[(&str, Done)], alone: &str) -> String {
     let is_run = |done: &Done| matches!(done, Done::Measured(_) | Done::Smoke);
     let ran = all.iter().filter(|(_, done)| is_run(done)).count();
     let mut text = format!("ran {ran} of {} figures\n", all.len());
@@ -63,7 +65,9 @@ pub fn table(all: &[(&str, Done)]) -> String {
     for (name, done) in all {
         text += &match done {
             Done::NotHere(why) => format!("not run  {name:wide$}  {}\n", why_then_fix(why)),
-            Done::Failed(why) => format!("failed   {name:wide$}  {why}\n"),
+            Done::Failed(why) => {
+                format!("failed   {name:wide$}  {}  alone: {alone} {name}\n", one_line(why))
+            }
             Done::Measured(_) | Done::Smoke => continue,
         };
     }
@@ -199,14 +203,14 @@ mod tests {
         let all = [
             ("a", Done::Smoke),
             ("bounce", Done::NotHere(lacks)),
-            ("c", Done::Failed("wrong sum: 1".to_owned())),
+            ("c", Done::Failed("wrong sum:\n1".to_owned())),
         ];
         let lines = [
             "ran 1 of 3 figures",
             "not run  bounce  dpdk-testpmd is not installed  fix: sudo apt-get install dpdk-dev",
-            "failed   c       wrong sum: 1",
+            "failed   c       wrong sum: 1  alone: bench --smoke c",
         ];
-        assert_eq!(table(&all), lines.join("\n") + "\n");
+        assert_eq!(table(&all, "bench --smoke"), lines.join("\n") + "\n");
     }
 
     #[test]
