@@ -236,8 +236,8 @@ impl Sample {
         self.page = Some(page);
     }
 
-    /// Returns the page kinds of the samples' memory in this process, each once, as words. `None` if
-    /// they had no memory there.
+    /// Returns the page kinds of the samples' memory in this process, each once, as words. `None`
+    /// if they had no memory there.
     pub(crate) fn page_kinds<'a>(samples: impl Iterator<Item = &'a Self>) -> Option<String> {
         let mut kinds = Vec::new();
         for kind in samples.filter_map(|sample| sample.page) {

@@ -117,6 +117,17 @@ impl Compared {
 }
 
 impl Rounds<Sample> {
+    /// Returns the values of a metric that all samples have.
+    ///
+    /// # Panics
+    /// If one has none.
+    pub(crate) fn values_of(&self, metric: &str) -> Rounds {
+        let values = |samples: &[Sample]| -> Vec<f64> {
+            samples.iter().map(|sample| sample.figures[metric].value).collect()
+        };
+        Rounds { ours: values(&self.ours), peer: values(&self.peer) }
+    }
+
     /// Returns the page kinds of the sides' memory in this process.
     fn pages(&self) -> [Option<String>; 2] {
         [&self.ours, &self.peer].map(|samples| Sample::page_kinds(samples.iter()))

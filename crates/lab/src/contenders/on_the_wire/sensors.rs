@@ -198,7 +198,7 @@ impl Full {
             Ok::<_, String>((spent, (counts.received, counts.received_bytes)))
         };
         let (before, began) = (look()?, Instant::now());
-        let sent = files.send(road, cores, &["--topspeed", "--loop=0", &how])?;
+        let sent = files.send(road, cores, &["--topspeed", "--loop=0", &how])?.packets;
         let (mut end, mut seconds, mut idle) = (look()?, began.elapsed().as_secs_f64(), 0);
         let (mut last, drains) = (end, Instant::now());
         while idle < IDLE_LOOKS {
