@@ -1,7 +1,5 @@
 //! Measures a selected figure and creates its record.
 
-use std::collections::BTreeMap;
-
 use super::Context;
 use super::entry::{Entry, sources_of, version_of};
 use crate::compared::{Compared, OURS, Outcome, Side};
@@ -109,9 +107,9 @@ fn record(
         ours: sides[0].contender.to_owned(),
         rival: sides[1].contender.to_owned(),
         ratio: better.ratio(median(&record.rows[0]), median(&record.rows[1])),
-        pages: BTreeMap::new(),
         distance,
         sources: own.map(|(folder, number)| (folder.to_owned(), number.to_owned())).collect(),
+        ..Comparison::default()
     });
     for detail in details {
         match detail.strip_prefix(DOUBT) {
