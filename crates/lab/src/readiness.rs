@@ -23,7 +23,7 @@ const RATE: Rate = Rate::PerSecond(1000);
 const TIME: Duration = Duration::from_millis(200);
 
 /// Prefixes of a fix.
-const MENDS: [&str; 5] = ["sudo ", "make ", "cargo ", "run it again ", "https://"];
+const MENDS: [&str; 6] = ["sudo ", "make ", "cargo ", "scripts/", "run it again ", "https://"];
 
 /// One turn of a contender.
 #[derive(Clone, Debug, PartialEq)]

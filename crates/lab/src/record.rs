@@ -114,6 +114,9 @@ pub struct ContenderInfo {
     /// Pages of its processes at the end of its first turn; `None` if it has no process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<Pages>,
+    /// Page kinds of its packet memory in the measuring process, as words; `None` if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_kinds: Option<String>,
 }
 
 /// How to draw rows.
@@ -233,6 +236,15 @@ impl Record {
         info.role.as_deref()
     }
 
+    /// Returns which pages a contender had, of its processes or in the measuring process. `None` if
+    /// the record does not say.
+    pub fn pages_of(&self, contender: &str) -> Option<String> {
+        let info = self.contenders.iter().find(|info| info.name == contender)?;
+        let own = info.pages.as_ref().map(ToString::to_string);
+        let older = || self.comparison.as_ref()?.pages.get(contender).cloned();
+        own.or_else(|| info.page_kinds.clone()).or_else(older)
+    }
+
     /// Returns a contender's name for display, with its role if it has one.
     pub fn label(&self, contender: &str) -> String {
         match self.role(contender) {
@@ -347,6 +359,22 @@ mod tests {
         assert_eq!((&labelled.contenders[0].name, &labelled.rows[0].contender), (&label, &label));
         assert_eq!((labelled.role(&label), record.role("testpmd")), (Some(BOUNCE), None));
         assert_eq!(Record::parse(&record.to_text()).unwrap(), record);
+    }
+
+    #[test]
+    fn the_pages_of_a_contender_are_those_of_its_processes_or_of_its_memory_here() {
+        let mut record = Record::parse(EXAMPLE).unwrap();
+        let name = record.contenders[0].name.clone();
+        record.contenders[0].pages = None;
+        assert_eq!((record.pages_of(&name), record.pages_of("snort")), (None, None));
+        let pages = [(name.clone(), "4 KiB".to_owned())].into();
+        record.comparison = Some(Comparison { pages, ..Comparison::default() });
+        assert_eq!(record.pages_of(&name).as_deref(), Some("4 KiB"), "as older records have it");
+        record.contenders[0].page_kinds = Some("2 MiB".to_owned());
+        assert_eq!(record.pages_of(&name).as_deref(), Some("2 MiB"));
+        let pages = Pages { small_mib: 3.0, ..Pages::default() };
+        record.contenders[0].pages = Some(pages);
+        assert_eq!(record.pages_of(&name), Some(pages.to_string()));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Folders of the repository that affect figures.
-pub const FOLDERS: [&str; 24] = [
+pub const FOLDERS: [&str; 28] = [
     "crates/afpacket/src",
     "crates/cli/src",
     "crates/dpdk/src",
@@ -18,8 +18,11 @@ pub const FOLDERS: [&str; 24] = [
     "crates/lab/rivals-python",
     "crates/lab/src/contenders",
     "crates/lab/src/figures",
+    "crates/lab/src/live",
+    "crates/lab/src/programs",
     "crates/lab/src/rivals",
     "crates/lab/src/sensors",
+    "crates/lab/src/sharing",
     "crates/log/src",
     "crates/memif/src",
     "crates/nicsim/src",
@@ -30,6 +33,7 @@ pub const FOLDERS: [&str; 24] = [
     "crates/share/src",
     "crates/switch/src",
     "crates/sys/src",
+    "crates/testbed/src",
     "crates/vhost/src",
     "crates/wire/src",
     "crates/xdp/src",

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use burstline_lab::record::ContenderInfo;
 use burstline_lab::reports::figures::{MARKS, SHORT_MARKS, records, renewed};
 
 /// The pages of a folder that have the marks of a table.
@@ -59,9 +58,7 @@ fn records_beside_dpdk_say_which_pages_both_sides_had() {
             continue;
         }
         for side in [&comparison.ours, &comparison.rival] {
-            let is_it = |info: &&ContenderInfo| info.name == *side;
-            let info = record.contenders.iter().find(is_it).expect("each side is described");
-            if info.pages.is_none() && !comparison.pages.contains_key(side) {
+            if record.pages_of(side).is_none() {
                 unknown.push(format!("{}: {side}", record.scenario));
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use burstline_lab::record::Record;
+use burstline_lab::record::{Record, Row, Status};
 use burstline_lab::scenario::{Point, Scenario, built_in};
 
 /// Scenarios that need no record in `runs/latest`, the record that shows their work, and why.
@@ -22,6 +22,9 @@ const ELSEWHERE: [(&str, &str, &str); 12] = [
     ("send-rate", "figures/generate-xdp-testpmd.json", "its points are figures"),
     ("snort-scale", "full/snort-scale.json", "kept whole: a short one says little"),
 ];
+
+/// How the names of our contenders begin.
+const OURS: &str = "burstline-";
 
 fn runs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs")
@@ -77,4 +80,35 @@ fn what_needs_no_record_there_has_one_elsewhere() {
         assert!(all.iter().any(|known| known == name), "{name} is no scenario");
         assert!(record(path).is_some(), "{name}: runs/{path} is not there");
     }
+}
+
+/// A rival on DPDK chooses its pages itself. So a record has to show that ours had no better ones.
+#[test]
+fn records_of_scenarios_beside_dpdk_say_which_pages_it_and_ours_had() {
+    const DPDK: [&str; 3] = ["dpdk-", "ovs-dpdk", "testpmd"];
+    let mut unknown = Vec::new();
+    for folder in ["latest", "full"] {
+        for entry in fs::read_dir(runs().join(folder)).unwrap() {
+            let path = format!("{folder}/{}", entry.unwrap().file_name().to_str().unwrap());
+            let Some(record) = path.ends_with(".json").then(|| record(&path)).flatten() else {
+                continue;
+            };
+            let is_run = |row: &&Row| row.status == Status::Run;
+            let ran: Vec<&Row> = record.rows.iter().filter(is_run).collect();
+            let is_dpdks = |row: &Row| DPDK.iter().any(|own| row.contender.starts_with(own));
+            if !ran.iter().any(|row| is_dpdks(row)) {
+                continue;
+            }
+            let is_silent = |row: &&&Row| {
+                let says = record.pages_of(&row.contender).is_some();
+                // Rows of older records have only the size of their pages.
+                !says && !row.metrics.contains_key("page_bytes")
+            };
+            let both = ran.iter().filter(|row| is_dpdks(row) || row.contender.starts_with(OURS));
+            unknown.extend(both.filter(is_silent).map(|row| format!("{path}: {}", row.contender)));
+        }
+    }
+    unknown.sort_unstable();
+    unknown.dedup();
+    assert!(unknown.is_empty(), "make runs: no pages:\n{}", unknown.join("\n"));
 }

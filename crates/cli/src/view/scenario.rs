@@ -290,7 +290,7 @@ mod tests {
         let turns: String = trials.iter().map(trial_text).collect();
         let lack = programs::TRAFGEN.needs[0].lack();
         let list = turns + &who_can_run(Some(&trials)) + &not_here("trafgen", 7, &lack);
-        let bench = figures::table(&[("generate-afpacket-trafgen", Done::NotHere(lack))]);
+        let bench = figures::table(&[("generate-afpacket-trafgen", Done::NotHere(lack))], "bench");
         for line in &looked_for {
             let (name, word) = line.split_once('=').expect("an assignment");
             let printed = if name == "bench" { &bench } else { &list };

@@ -91,8 +91,12 @@ fn measure(options: &Options, command: &str) -> ExitCode {
         print(&figure.name, &done, options.json);
         all.push((figure.name.as_str(), done));
     }
-    if !options.json && all.len() > 1 {
-        print!("{}", figures::table(&all));
+    let table = figures::table(&all, &alone(options));
+    // With --json, each line of standard output is an object.
+    if options.json {
+        eprint!("{table}");
+    } else {
+        print!("{table}");
     }
     // A smoke run only checks that the figures work.
     let is_fine = |done: &Done| match done {
@@ -101,6 +105,14 @@ fn measure(options: &Options, command: &str) -> ExitCode {
         Done::Failed(_) => false,
     };
     if all.iter().all(|(_, done)| is_fine(done)) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Returns the command that measures one figure alone in the same way, without the figure's name.
+fn alone(options: &Options) -> String {
+    let program = env::args().next().unwrap_or_else(|| "bench".to_owned());
+    let flags = [(options.smoke, " --smoke"), (options.full, " --full")];
+    let set = flags.into_iter().filter(|(is_set, _)| *is_set);
+    program + &set.map(|(_, flag)| flag).collect::<String>()
 }
 
 /// Writes the table of the records in `folders` to a file or to stdout.
@@ -134,11 +146,9 @@ fn print(name: &str, done: &Done, is_json: bool) {
         (Done::Measured(record), true) => println!("{}", json!(record)),
         (Done::Smoke, false) => println!("smoke {name} ok"),
         (Done::Smoke, true) => println!("{}", json!({"smoke": name, "ok": true})),
-        (Done::NotHere(why) | Done::Failed(why), false) => {
-            println!("figure {name} not run: because {why}");
-        }
-        (Done::NotHere(why) | Done::Failed(why), true) => {
-            println!("{}", json!({"figure": name, "not_run": why}));
-        }
+        (Done::NotHere(why), false) => println!("figure {name} not run: because {why}"),
+        (Done::NotHere(why), true) => println!("{}", json!({"figure": name, "not_run": why})),
+        (Done::Failed(why), false) => println!("figure {name} failed: {why}"),
+        (Done::Failed(why), true) => println!("{}", json!({"figure": name, "failed": why})),
     }
 }

@@ -195,7 +195,7 @@ pub struct Sample {
     pub offered_pps: Option<f64>,
     /// Whether it was calculated and not run.
     pub is_model: bool,
-    /// Page kind of its memory in this process.
+    /// Page kind of its memory in this process; [`lies_in`](Self::lies_in) sets it.
     pub page: Option<PageKind>,
     /// The interfaces that packets used.
     pub interfaces: Vec<Interface>,
@@ -234,6 +234,19 @@ impl Sample {
     pub(crate) fn lies_in(&mut self, page: PageKind) {
         self.set("page_bytes", "bytes", page.bytes() as f64);
         self.page = Some(page);
+    }
+
+    /// Returns the page kinds of the samples' memory in this process, each once, as words. `None`
+    /// if they had no memory there.
+    pub(crate) fn page_kinds<'a>(samples: impl Iterator<Item = &'a Self>) -> Option<String> {
+        let mut kinds = Vec::new();
+        for kind in samples.filter_map(|sample| sample.page) {
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        let words: Vec<String> = kinds.iter().map(ToString::to_string).collect();
+        (!words.is_empty()).then(|| words.join(" and "))
     }
 
     /// Adds a metric.

@@ -16,9 +16,6 @@ fn names_are_one_each_and_every_work_has_somebody() {
 /// The adapters check the numbers of merged and spread packets; a wrong one is an error.
 #[test]
 fn programs_on_dpdk_itself_run_here_or_say_how_to_build_them() {
-    let cores = burstline_sys::affinity::allowed_cores().unwrap();
-    let places = Places { generator: cores[0], contender: vec![cores[cores.len() - 1]] };
-    let stop = Arc::new(AtomicBool::new(false));
     for (name, work, case) in [
         ("dpdk-merge", Work::Merge, "idle"),
         ("dpdk-merge", Work::Merge, "one-core"),
@@ -29,31 +26,62 @@ fn programs_on_dpdk_itself_run_here_or_say_how_to_build_them() {
             assert!(why.contains("make dpdk") && !cfg!(feature = "dpdk"), "{why}");
             continue;
         }
-        let job = Job {
-            work,
-            size_bytes: 64,
-            rate: Rate::Max,
-            case: Some(case),
-            places: places.clone(),
-            sends_by: "v1",
-            comes_in: interfaces(1),
-            goes_out: OUT.to_owned(),
-            remote: None,
-            workers: 0,
-            time: Duration::from_millis(50),
-            packets: Some(1 << 16),
-            link_gbps: 10.0,
-            program: Path::new("burstline"),
-            rfc2544: None,
-            stop: &stop,
-        };
-        let mpps = std::thread::scope(|scope| {
-            // On a separate thread, because it pins its thread.
-            let sample = scope.spawn(|| adapter.measure(&job).unwrap()).join().unwrap();
-            sample.figures["mpps"].value
-        });
+        let mpps = short_turn(adapter, work, Some(case)).figures["mpps"].value;
         assert!(mpps > 0.0, "{name} {case}: {mpps}");
     }
+}
+
+/// A record has to show in which pages the packets of each side were.
+#[test]
+fn contenders_with_packets_in_this_process_say_their_pages() {
+    for (name, work, case) in [
+        ("burstline-pipeline", Work::Pipeline, None),
+        ("scattered-pool", Work::Pipeline, None),
+        ("scattered-lean", Work::Pipeline, None),
+        ("bare-layout", Work::Pipeline, None),
+        ("bare-movement", Work::Pipeline, None),
+        ("burstline-spread-copy", Work::Spread, Some("2")),
+        ("scattered-spread", Work::Spread, Some("2")),
+        ("burstline-gen", Work::Make, None),
+        ("sensor-contiguous", Work::Match, Some("0+1")),
+        ("sensor-scattered", Work::Match, Some("1+1")),
+    ] {
+        let adapter = named(name).unwrap();
+        if let Err(why) = can_do(adapter, work) {
+            assert!(work == Work::Match, "{name}: {why}"); // needs Hyperscan
+            continue;
+        }
+        let sample = short_turn(adapter, work, case);
+        let page = sample.page.unwrap_or_else(|| panic!("{name} says no pages"));
+        assert_eq!(sample.figures["page_bytes"].value, page.bytes() as f64, "{name}");
+    }
+}
+
+/// Runs a contender in memory for a few packets.
+fn short_turn(adapter: &dyn Adapter, work: Work, case: Option<&str>) -> Sample {
+    let cores = burstline_sys::affinity::allowed_cores().unwrap();
+    let places = Places { generator: cores[0], contender: vec![cores[cores.len() - 1]] };
+    let stop = Arc::new(AtomicBool::new(false));
+    let job = Job {
+        work,
+        size_bytes: 64,
+        rate: Rate::Max,
+        case,
+        places,
+        sends_by: "v1",
+        comes_in: interfaces(1),
+        goes_out: OUT.to_owned(),
+        remote: None,
+        workers: 0,
+        time: Duration::from_millis(50),
+        packets: Some(1 << 16),
+        link_gbps: 10.0,
+        program: Path::new("burstline"),
+        rfc2544: None,
+        stop: &stop,
+    };
+    // On a separate thread, because it pins its thread.
+    measure(adapter, &job).unwrap()
 }
 
 #[test]

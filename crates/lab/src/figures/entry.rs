@@ -144,66 +144,130 @@ const ENGINE: [&str; 5] = [
     "crates/wire/src",
     "crates/xdp/src",
 ];
-/// Further sources of figures that start the program.
-const PROGRAM: [&str; 1] = ["crates/cli/src"];
-/// Further sources of figures with our libpcap.
-const PCAP: [&str; 3] = ["crates/lab/src/sensors", "crates/pcap/src", "crates/share/src"];
-/// Further sources of figures in Python.
-const PYTHON: [&str; 3] = ["crates/lab/rivals-python", "crates/python/src", "crates/share/src"];
-/// Further sources of figures about the switch and its ports.
-const SWITCH: [&str; 4] =
-    ["crates/memif/src", "crates/peer/src", "crates/switch/src", "crates/vhost/src"];
-/// Further sources of figures with DPDK in this process or in ours.
-const DPDK: [&str; 2] = ["crates/dpdk/src", "crates/lab/rivals-dpdk"];
+/// How rivals and our program are started, and what is read from their output.
+const PROGRAMS: &str = "crates/lab/src/programs";
+/// Sources of programs that read or write a log of another process.
+const SHARE: &str = "crates/share/src";
 
-/// Returns the source folders that a figure depends on.
+/// Figures, by the beginnings of their names, that depend on further sources.
+struct Further {
+    figures: &'static [&'static str],
+    folders: &'static [&'static str],
+}
+
+/// Figures without a port or a job.
+const IN_MEMORY: [&str; 8] = [
+    "handoff",
+    "append",
+    "core-distance",
+    "stalled",
+    "cross-process",
+    "share-readers",
+    "stopped",
+    "matcher",
+];
+
+const FURTHER: [Further; 10] = [
+    // They start the program.
+    Further {
+        figures: &[
+            "bounce",
+            "capture",
+            "count",
+            "dpdk-bounce",
+            "dpdk-rtc",
+            "extract",
+            "file",
+            "flows",
+            "generate-afpacket",
+            "generate-xdp",
+            "guest",
+            "idle",
+            "inject",
+            "inline",
+            "instrumentation-xdp",
+            "memif",
+            "pcap",
+            "query",
+            "record",
+            "start",
+            "suricata",
+            "switch",
+            "tap",
+            "xdp",
+        ],
+        folders: &["crates/cli/src", PROGRAMS],
+    },
+    // Their frames are injected, or go through interfaces that are made for them.
+    Further {
+        figures: &[
+            "bounce",
+            "capture",
+            "dpdk-merge-live",
+            "dpdk-pipeline-live",
+            "generate-afpacket",
+            "generate-xdp",
+            "guest",
+            "idle",
+            "inject",
+            "instrumentation-xdp",
+            "memif",
+            "pacing-xdp",
+            "pcap",
+            "record-disk",
+            "start",
+            "suricata",
+            "switch",
+            "tap",
+            "xdp",
+        ],
+        folders: &["crates/lab/src/live", PROGRAMS, "crates/testbed/src"],
+    },
+    // Only their rival is a program.
+    Further { figures: &["generate-log"], folders: &[PROGRAMS] },
+    // Readers of a log are processes of the bench.
+    Further {
+        figures: &["cross-process", "inline", "share-readers", "stopped"],
+        folders: &["crates/lab/src/sharing", SHARE],
+    },
+    // Our libpcap.
+    Further {
+        figures: &["pcap", "suricata"],
+        folders: &["crates/lab/src/sensors", "crates/pcap/src", SHARE],
+    },
+    Further {
+        figures: &["python"],
+        folders: &["crates/lab/rivals-python", "crates/python/src", SHARE],
+    },
+    // The switch and its ports.
+    Further {
+        figures: &["guest", "memif", "switch", "tap"],
+        folders: &["crates/memif/src", "crates/peer/src", "crates/switch/src", "crates/vhost/src"],
+    },
+    // DPDK in this process or in ours.
+    Further { figures: &["dpdk"], folders: &["crates/dpdk/src", "crates/lab/rivals-dpdk"] },
+    Further { figures: &["flows", "query"], folders: &["crates/flow/src"] },
+    Further { figures: &["nicsim"], folders: &["crates/nicsim/src"] },
+];
+
+/// Returns the source folders that a figure depends on, each once.
 pub fn sources_of(figure: &str) -> Vec<&'static str> {
     let begins = |words: &[&str]| words.iter().any(|word| figure.starts_with(word));
     let mut folders = LOG.to_vec();
-    if !begins(&[
-        "handoff",
-        "append",
-        "core-distance",
-        "stalled",
-        "cross-process",
-        "share-readers",
-        "stopped",
-        "matcher",
-    ]) {
+    if !begins(&IN_MEMORY) {
         folders.extend(ENGINE);
     }
-    if begins(&["count", "xdp", "capture", "idle", "bounce", "start", "dpdk-rtc", "dpdk-bounce"])
-        || begins(&["record", "extract", "file", "pcap", "suricata"])
-    {
-        folders.extend(PROGRAM);
-    }
-    if begins(&["dpdk"]) {
-        folders.extend(DPDK);
-    }
-    if begins(&["pcap", "suricata"]) {
-        folders.extend(PCAP);
-    }
-    if begins(&["python"]) {
-        folders.extend(PYTHON);
-    }
-    if begins(&["switch", "memif", "tap", "guest"]) {
-        folders.extend(PROGRAM);
-        folders.extend(SWITCH);
-    }
-    if begins(&["flows"]) {
-        folders.extend(PROGRAM);
-        folders.push("crates/flow/src");
-    }
-    if begins(&["nicsim"]) {
-        folders.push("crates/nicsim/src");
-    }
+    let further = FURTHER.iter().filter(|further| begins(further.figures));
+    folders.extend(further.flat_map(|further| further.folders));
+    folders.sort_unstable();
+    folders.dedup();
     folders
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Rate, built_in};
+    use crate::scenario::{Rate, Work, built_in};
     use crate::sources::FOLDERS;
 
     #[test]
@@ -213,6 +277,46 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all().len());
+    }
+
+    fn depends(figure: &str, folders: &[&str]) -> bool {
+        let known = sources_of(figure);
+        folders.iter().all(|folder| known.contains(folder))
+    }
+
+    #[test]
+    fn figures_depend_on_the_programs_that_they_start() {
+        for figure in ["generate-xdp-testpmd", "generate-afpacket-trafgen", "inline-cost"] {
+            assert!(depends(figure, &["crates/cli/src", PROGRAMS]), "{figure}");
+        }
+        assert!(depends("generate-log-64", &[PROGRAMS]), "its rival is testpmd");
+        assert!(!depends("generate-log-64", &["crates/cli/src"]), "ours is in this process");
+        assert!(depends("query-nfdump", &["crates/cli/src", "crates/flow/src"]));
+        let readers = ["share-readers-4-copy", "cross-process-60", "stopped-reader", "inline-cost"];
+        for figure in readers {
+            assert!(depends(figure, &["crates/lab/src/sharing", SHARE]), "{figure}");
+        }
+        assert!(!depends("handoff-60", &[SHARE]));
+    }
+
+    #[test]
+    fn figures_on_interfaces_depend_on_the_injector_and_on_how_contenders_are_started() {
+        let live = ["crates/lab/src/live", PROGRAMS, "crates/testbed/src"];
+        for figure in all().iter().filter(|figure| figure.scenario.is_some()) {
+            let contenders: Vec<_> = figure.contenders().collect();
+            let scenario =
+                built_in().into_iter().find(|own| Some(&own.name) == figure.scenario.as_ref());
+            let work = scenario.expect("another test checks it").work;
+            // These have no interfaces.
+            let is_live = work.is_live() && ![Work::Null, Work::Make].contains(&work);
+            assert_eq!(depends(&figure.name, &live), is_live, "{}", figure.name);
+            let is_ours = contenders.iter().any(|one| one.name().starts_with("burstline-"));
+            let starts_ours = is_ours && is_live && !work.is_within();
+            assert!(!starts_ours || depends(&figure.name, &["crates/cli/src"]), "{}", figure.name);
+        }
+        for figure in ["idle-cpu", "switch-64-io", "suricata-inline", "start-first-packet"] {
+            assert!(depends(figure, &live), "{figure}");
+        }
     }
 
     #[test]

@@ -28,6 +28,7 @@ use super::Context;
 use super::count_file::run;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
+use crate::contenders::Sample;
 use crate::contest::alternate;
 use crate::programs::Report;
 use crate::programs::our_program;
@@ -36,6 +37,8 @@ use crate::sharing::giver::{BUSY, GIVER_OPTION, GIVING, Given};
 const PACKETS: u64 = 3_000_000;
 const SMOKE_PACKETS: u64 = 2_000;
 const WORKERS: usize = 2;
+/// The metric that is compared.
+const NS: &str = "ns";
 /// Long, because a worker may wait for a core; only its processor time counts.
 const DEADLINE: &str = "1s";
 /// Duration of the measurement of waiting times.
@@ -57,16 +60,16 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
         || {
             let done = inline(&program, &folder, &traffic, packets)?;
             last.set(done);
-            Ok(done.bounce_ns + done.workers_ns)
+            Ok(sample(done.bounce_ns + done.workers_ns, done.rate_pps))
         },
-        || bounce(&program, &traffic, packets, &[]),
+        || bounce(&program, &traffic, packets),
     )?;
     let seconds = if context.smoke { 0.1 } else { WAITS_SECONDS };
     let waits = waits(&program, &folder, last.get().rate_pps / 2.0, seconds)?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let ((ours, peer), last) = (rounds.medians(), last.get());
+    let ((ours, peer), last) = (rounds.values_of(NS).medians(), last.get());
     let (over_ns, ghz) = (ours - peer, cycles_each_ns());
     let mut details = vec![
         format!(
@@ -83,10 +86,21 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
             "the last run: {:.1} ns in the bounce, {:.1} ns in both workers",
             last.bounce_ns, last.workers_ns
         ),
+        "ns: processor time of all processes but this one; mpps: packets a second of the bounce, \
+         by the clock"
+            .to_owned(),
         waits,
     ];
     details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of("ns", Better::Lower, rounds, details)))
+    Ok(Outcome::Measured(Compared::of_samples(NS, Better::Lower, rounds, details)))
+}
+
+/// Returns a turn's processor time per packet, and its rate by the clock.
+fn sample(each_ns: f64, rate_pps: f64) -> Sample {
+    let mut sample = Sample::default();
+    sample.set(NS, "ns", each_ns);
+    sample.set("mpps", "Mpps", rate_pps / 1e6);
+    sample
 }
 
 /// Returns the bytes of a capture with that many packets.
@@ -199,9 +213,9 @@ impl Inline {
     }
 }
 
-fn bounce(program: &Path, traffic: &[u8], packets: u64, flags: &[&str]) -> Result<f64, String> {
-    let report = Job::start(program, FROM_PIPE, flags)?.finish(traffic, packets)?;
-    Ok(cpu_each_ns(&report))
+fn bounce(program: &Path, traffic: &[u8], packets: u64) -> Result<Sample, String> {
+    let report = Job::start(program, FROM_PIPE, &[])?.finish(traffic, packets)?;
+    Ok(sample(cpu_each_ns(&report), packets as f64 / report.elapsed_seconds))
 }
 
 /// Returns the processor time per packet, in ns.

@@ -7,6 +7,7 @@ use crate::contenders::Sample;
 use crate::readiness::why_then_fix;
 use crate::record::{Chart, Comparison, ContenderInfo, Distance, Doubt, Record, Row};
 use crate::scenario::Begun;
+use crate::scenario::run::one_line;
 use burstline_sys::distance::one_way_ns;
 
 /// Prefix of a doubt among a figure's details.
@@ -52,8 +53,9 @@ pub fn run(entry: &'static Entry, context: &Context, command: &str) -> Done {
 }
 
 /// Formats the outcome of all selected figures: how many ran, and for each of the others the reason
-/// and the fix.
-pub fn table(all: &[(&str, Done)]) -> String {
+/// and what to do. That is the fix, or for a figure that failed the command that runs it alone:
+/// `alone` and its name.
+pub fn table(all: &[(&str, Done)], alone: &str) -> String {
     let is_run = |done: &Done| matches!(done, Done::Measured(_) | Done::Smoke);
     let ran = all.iter().filter(|(_, done)| is_run(done)).count();
     let mut text = format!("ran {ran} of {} figures\n", all.len());
@@ -61,7 +63,9 @@ pub fn table(all: &[(&str, Done)]) -> String {
     for (name, done) in all {
         text += &match done {
             Done::NotHere(why) => format!("not run  {name:wide$}  {}\n", why_then_fix(why)),
-            Done::Failed(why) => format!("failed   {name:wide$}  {why}\n"),
+            Done::Failed(why) => {
+                format!("failed   {name:wide$}  {}  alone: {alone} {name}\n", one_line(why))
+            }
             Done::Measured(_) | Done::Smoke => continue,
         };
     }
@@ -97,16 +101,15 @@ fn record(
     let sources = sources_of(&record.scenario);
     let known = env!("BURSTLINE_SOURCES").split(',').filter_map(|word| word.split_once(' '));
     let own = known.filter(|(folder, _)| sources.contains(folder));
-    let pages = sides.iter().filter_map(|side| Some((side.contender, side.pages.clone()?)));
     record.comparison = Some(Comparison {
         metric: metric.to_owned(),
         better,
         ours: sides[0].contender.to_owned(),
         rival: sides[1].contender.to_owned(),
         ratio: better.ratio(median(&record.rows[0]), median(&record.rows[1])),
-        pages: pages.map(|(name, pages)| (name.to_owned(), pages)).collect(),
         distance,
         sources: own.map(|(folder, number)| (folder.to_owned(), number.to_owned())).collect(),
+        ..Comparison::default()
     });
     for detail in details {
         match detail.strip_prefix(DOUBT) {
@@ -140,7 +143,8 @@ fn info(side: &Side, entry: &Entry) -> ContenderInfo {
     let command = if side.contender == entry.rival { &entry.about } else { "" };
     let (name, command) = (side.contender.to_owned(), command.to_owned());
     let pages = side.samples.iter().find_map(|sample| sample.pages);
-    ContenderInfo { name, version, command, pages, ..ContenderInfo::default() }
+    let page_kinds = side.pages.clone();
+    ContenderInfo { name, version, command, pages, page_kinds, ..ContenderInfo::default() }
 }
 
 #[cfg(test)]
@@ -168,7 +172,7 @@ mod tests {
         let Sides { comparison, ours, rival } = again.compared().unwrap();
         assert_eq!((comparison.ratio, &comparison.rival[..]), (2.0, "scattered-pool"));
         assert_eq!((&ours.samples[..], rival.median), (&[3.0, 1.0, 2.0][..], 4.0));
-        assert_eq!(comparison.pages["scattered-pool"], "2 MiB");
+        assert_eq!(again.pages_of("scattered-pool").as_deref(), Some("2 MiB"));
         assert_eq!(comparison.sources.keys().count(), sources_of("handoff-60").len());
         assert!(again.notes.contains(&"log 1 MiB".to_owned()), "{:?}", again.notes);
     }
@@ -197,14 +201,14 @@ mod tests {
         let all = [
             ("a", Done::Smoke),
             ("bounce", Done::NotHere(lacks)),
-            ("c", Done::Failed("wrong sum: 1".to_owned())),
+            ("c", Done::Failed("wrong sum:\n1".to_owned())),
         ];
         let lines = [
             "ran 1 of 3 figures",
             "not run  bounce  dpdk-testpmd is not installed  fix: sudo apt-get install dpdk-dev",
-            "failed   c       wrong sum: 1",
+            "failed   c       wrong sum: 1  alone: bench --smoke c",
         ];
-        assert_eq!(table(&all), lines.join("\n") + "\n");
+        assert_eq!(table(&all, "bench --smoke"), lines.join("\n") + "\n");
     }
 
     #[test]

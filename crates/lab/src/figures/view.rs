@@ -75,7 +75,10 @@ pub(super) fn measure(context: &Context, figure: &'static Entry) -> Result<Outco
     let Shown { name, better, .. } = figure.metric.shown();
     let mut compared = Compared::of_samples(name, better, turns.rounds, details);
     let beside = figure.beside.iter().zip(turns.beside);
-    let beside = beside.map(|(contender, samples)| Side { contender, samples, pages: None });
+    let beside = beside.map(|(contender, samples)| {
+        let pages = Sample::page_kinds(samples.iter());
+        Side { contender, samples, pages }
+    });
     compared.sides.extend(beside);
     Ok(Outcome::Measured(compared))
 }

@@ -112,6 +112,11 @@ impl Need {
         let Self { program, package } = self;
         format!("{program} is not installed: sudo apt-get install {package}")
     }
+
+    /// Returns the same, or `None` if it is installed. Whether it runs, its first turn shows.
+    pub(crate) fn missing(&self) -> Option<String> {
+        (!is_there(self.program)).then(|| self.lack())
+    }
 }
 
 /// Programs that are needed to start any program.
@@ -130,12 +135,19 @@ pub fn missing(needs: &[Need]) -> Option<String> {
 pub(crate) fn missing_of<'a>(mut needs: impl Iterator<Item = &'a Need>) -> Option<String> {
     // Whether a network can be created does not change during the life of this process.
     static NO_BED: OnceLock<Option<String>> = OnceLock::new();
-    let no_bed = NO_BED.get_or_init(|| Bed::new().err().map(|error| error.to_string()));
+    let no_bed = NO_BED.get_or_init(|| lack_of(&Bed::new()));
     if no_bed.is_some() {
         return no_bed.clone();
     }
-    let lacking = needs.find(|need| !is_there(need.program));
-    lacking.map(Need::lack)
+    needs.find_map(Need::missing)
+}
+
+/// Returns what a bed lacks, and the fix. Any other error is a fault: the first road shows it.
+fn lack_of(bed: &Result<Bed, BedError>) -> Option<String> {
+    match bed {
+        Err(lack @ (BedError::NotPermitted | BedError::Missing { .. })) => Some(lack.to_string()),
+        _ => None,
+    }
 }
 
 /// Runs a script on a host to its end.
@@ -366,9 +378,36 @@ fn inject_in_slices(
     }
 }
 
-fn is_there(program: &str) -> bool {
+/// Returns whether a program is installed, by its name or path.
+pub(crate) fn is_there(program: &str) -> bool {
     Command::new("sh")
         .args(["-c", "command -v \"$0\" > /dev/null", program])
         .status()
         .is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_installed_and_does_not_run_is_no_lack() {
+        let need = |program| Need { program, package: "coreutils" };
+        let lack = "no-such-program is not installed: sudo apt-get install coreutils".to_owned();
+        let missing = [need("false"), need("no-such-program")].map(|need| need.missing());
+        assert_eq!(missing, [None, Some(lack)]);
+    }
+
+    #[test]
+    fn only_a_right_or_a_program_that_a_bed_takes_is_a_lack() {
+        let missing = BedError::Missing { program: "ip".to_owned(), package: "iproute2" };
+        assert!(lack_of(&Err(missing)).unwrap().contains("iproute2"));
+        assert!(lack_of(&Err(BedError::NotPermitted)).is_some());
+        let failed = BedError::Failed {
+            command: "ip link add".to_owned(),
+            status: "exit status: 2".to_owned(),
+            message: "RTNETLINK answers: File exists".to_owned(),
+        };
+        assert_eq!(lack_of(&Err(failed)), None);
+    }
 }

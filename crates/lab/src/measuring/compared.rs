@@ -117,10 +117,20 @@ impl Compared {
 }
 
 impl Rounds<Sample> {
-    /// Returns the page kinds of the sides' memory in this process, as of their last turns.
+    /// Returns the values of a metric that all samples have.
+    ///
+    /// # Panics
+    /// If one has none.
+    pub(crate) fn values_of(&self, metric: &str) -> Rounds {
+        let values = |samples: &[Sample]| -> Vec<f64> {
+            samples.iter().map(|sample| sample.figures[metric].value).collect()
+        };
+        Rounds { ours: values(&self.ours), peer: values(&self.peer) }
+    }
+
+    /// Returns the page kinds of the sides' memory in this process.
     fn pages(&self) -> [Option<String>; 2] {
-        let last = |samples: &[Sample]| Some(samples.last()?.page?.to_string());
-        [last(&self.ours), last(&self.peer)]
+        [&self.ours, &self.peer].map(|samples| Sample::page_kinds(samples.iter()))
     }
 
     /// Checks that each side reports its pages, in this process or in its own.
@@ -192,6 +202,8 @@ mod tests {
         let rounds = of(&here(PageKind::Size2M), &here(PageKind::Size4K));
         let compared = Compared::of_samples("mpps", Better::Higher, rounds, Vec::new());
         assert_eq!(compared.details[1], "doubt: the sides have different pages");
+        let kinds = [PageKind::Size2M, PageKind::Size4K, PageKind::Size2M].map(here);
+        assert_eq!(Sample::page_kinds(kinds.iter()).as_deref(), Some("2 MiB and 4 KiB"));
         let missing = of(&own, &Sample::default()).have_pages().unwrap_err();
         assert_eq!(missing, "the peer does not report its pages");
     }

@@ -23,7 +23,7 @@ pub struct Comparison {
     pub rival: String,
     /// How much better ours is, by medians; above 1 is better.
     pub ratio: f64,
-    /// Page kinds by contender, for memory of this process.
+    /// Page kinds by contender, in older records: see [`Record::pages_of`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pages: BTreeMap<String, String>,
     /// Distance of the two cores; `None` if there was only one or the distance was not measured.

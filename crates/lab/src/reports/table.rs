@@ -293,7 +293,7 @@ pub(super) fn contenders(record: &Record) -> Table {
             Some(why) => format!("not run: {why}"),
             None => contender.command.clone(),
         };
-        let pages = contender.pages.as_ref().map_or(String::new(), ToString::to_string);
+        let pages = record.pages_of(&contender.name).unwrap_or_default();
         let words = [contender.name.clone(), contender.version.clone(), pages, command];
         words.map(Cell::new).to_vec()
     };

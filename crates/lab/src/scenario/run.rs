@@ -15,7 +15,7 @@ use super::points::{Point, words};
 use super::{Begun, Places, Scenario, Work, doubts, machine, remote, simulate};
 use crate::contenders::{self, Adapter, Job, Sample};
 use crate::live::{OUT, interfaces};
-use crate::record::{ContenderInfo, Distance, Doubt, Interface, Pages, Record};
+use crate::record::{ContenderInfo, Distance, Doubt, Interface, Record};
 use crate::remote::Remote;
 use crate::rfc2544::Asked;
 
@@ -67,7 +67,7 @@ pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progres
     let whole = begun.record(&scenario.name, &options.command);
     doubts.splice(0..0, whole.doubts.iter().cloned());
     doubts.append(&mut run.doubts);
-    let info = |entrant: &Entrant| ContenderInfo {
+    let info = |(number, entrant): (usize, &Entrant)| ContenderInfo {
         name: entrant.adapter.name().to_owned(),
         version: match entrant.not_run {
             None => entrant.adapter.version(),
@@ -76,7 +76,8 @@ pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progres
         command: entrant.command.clone(),
         not_run: entrant.not_run.as_ref().map(|why| format!("because {why}")),
         role: contenders::role(entrant.adapter, scenario.work).map(str::to_owned),
-        pages: run.pages(entrant.adapter.name()),
+        pages: run.samples(number).find_map(|sample| sample.pages),
+        page_kinds: Sample::page_kinds(run.samples(number)),
     };
     let mut record = Record {
         title: scenario.title.clone(),
@@ -86,7 +87,7 @@ pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progres
         is_quick: options.is_quick,
         interfaces: run.interfaces(),
         generator: options.remote.as_ref().map(|remote| remote.describe()),
-        contenders: run.entrants.iter().map(info).collect(),
+        contenders: run.entrants.iter().enumerate().map(info).collect(),
         chart: scenario.chart.clone(),
         rows,
         doubts,
@@ -310,12 +311,9 @@ impl<'a> Run<'a> {
         own.into_iter().chain(others).collect()
     }
 
-    /// Returns a contender's pages in its first turn, if it has processes.
-    fn pages(&self, contender: &str) -> Option<Pages> {
-        let number =
-            self.entrants.iter().position(|entrant| entrant.adapter.name() == contender)?;
-        let samples = self.cells.iter().flat_map(|cells| &cells[number].samples);
-        samples.into_iter().find_map(|sample| sample.pages)
+    /// Returns the samples of the contender with this number, point after point.
+    fn samples(&self, number: usize) -> impl Iterator<Item = &Sample> {
+        self.cells.iter().flat_map(move |cells| &cells[number].samples)
     }
 
     fn turns(&self) -> usize {

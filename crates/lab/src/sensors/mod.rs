@@ -18,7 +18,7 @@ use crate::live::{Need, missing};
 use crate::programs::{self, Launch, Memory, Ours, Ready, our_program, target};
 
 pub(crate) use in_line::{behind_bounce, between_interfaces, bounce};
-pub(crate) use work::{Files, Spent, Work};
+pub(crate) use work::{Files, Replayed, Spent, Work};
 pub(crate) use workers::Workers;
 pub(crate) use written::{Flows, alerts, counter, flows};
 

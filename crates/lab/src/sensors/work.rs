@@ -28,6 +28,30 @@ pub(crate) struct Files {
     packets: String,
 }
 
+/// What tcpreplay sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Sent {
+    pub(crate) packets: u64,
+    /// From the first packet to the last.
+    pub(crate) seconds: f64,
+}
+
+impl Sent {
+    /// Parses tcpreplay's line: `Actual: 149 packets (70726 bytes) sent in 5.83 seconds`.
+    fn parse(said: &str) -> Option<Self> {
+        let (_, line) = said.split_once("Actual: ")?;
+        let (_, seconds) = line.split_once(" sent in ")?;
+        let first = |words: &str| words.split_whitespace().next().map(str::to_owned);
+        Some(Self { packets: first(line)?.parse().ok()?, seconds: first(seconds)?.parse().ok()? })
+    }
+}
+
+/// What was sent, and the interfaces that it used.
+pub(crate) struct Replayed {
+    pub(crate) sent: Sent,
+    pub(crate) interfaces: Vec<Interface>,
+}
+
 impl Work {
     /// Creates this many packets, of which one in `match_every` has a content that a rule searches
     /// for. `action` is the action of the rules.
@@ -55,29 +79,26 @@ impl Work {
 }
 
 impl Files {
-    /// Sends the packets on the producer's core and waits until they are scanned. Returns the
-    /// interfaces that they used.
+    /// Sends the packets on the producer's core and waits until they are scanned.
     pub(crate) fn replay(
         &self,
         road: &Road,
         cores: Cores,
         rate_pps: u64,
-    ) -> Result<Vec<Interface>, String> {
+    ) -> Result<Replayed, String> {
         let served = Served::now();
-        self.send(road, cores, &[&format!("--pps={rate_pps}")])?;
+        let sent = self.send(road, cores, &[&format!("--pps={rate_pps}")])?;
         thread::sleep(SETTLE);
-        Ok(on_hosts(road.bed(), &served))
+        Ok(Replayed { sent, interfaces: on_hosts(road.bed(), &served) })
     }
 
-    /// Sends the packets on the producer's core, with these arguments of tcpreplay. Returns their
-    /// number.
-    pub(crate) fn send(&self, road: &Road, cores: Cores, how: &[&str]) -> Result<u64, String> {
+    /// Sends the packets on the producer's core, with these arguments of tcpreplay.
+    pub(crate) fn send(&self, road: &Road, cores: Cores, how: &[&str]) -> Result<Sent, String> {
         let core = cores.producer.0.to_string();
         let words = ["-c", &core, "tcpreplay", "-q", "-K", "-i", "v0"];
         let words = [&words, how, &[&self.packets]].concat();
         let said = road.bed().near.command("taskset", &words).map_err(|error| error.to_string())?;
-        let sent = said.split_once("Actual: ").and_then(|(_, rest)| rest.split_once(' '));
-        sent.and_then(|(sent, _)| sent.parse().ok()).ok_or_else(|| format!("tcpreplay: {said}"))
+        Sent::parse(&said).ok_or_else(|| format!("tcpreplay: {said}"))
     }
 }
 
@@ -114,4 +135,16 @@ fn rules_file(action: &str, rules: &[Vec<u8>]) -> String {
         format!("{action} udp any any -> any any ({what})\n")
     };
     rules.iter().enumerate().map(rule).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_is_in_the_summary() {
+        let said = "Actual: 149 packets (70726 bytes) sent in 5.83 seconds\nRated: 12131.3 Bps\n";
+        assert_eq!(Sent::parse(said), Some(Sent { packets: 149, seconds: 5.83 }));
+        assert_eq!(Sent::parse("Fatal Error: no such device"), None);
+    }
 }

@@ -17,6 +17,7 @@ use crate::rivals::hyperscan::{self, Memory};
 use crate::scenario::Work;
 use crate::threads::Cores;
 use burstline_sys::affinity;
+use burstline_sys::memory::PageKind;
 
 /// Packets per round, a multiple of the burst.
 const PACKETS: usize = 16_384;
@@ -35,15 +36,20 @@ impl Behind {
 }
 
 /// The sum over rounds.
-#[derive(Default)]
 struct Sum {
     rounds: u64,
     matches: u64,
     cpu_ns: u64,
     seconds: f64,
+    /// Page kind of the packets.
+    page: PageKind,
 }
 
 impl Sum {
+    fn of(page: PageKind) -> Self {
+        Self { rounds: 0, matches: 0, cpu_ns: 0, seconds: 0.0, page }
+    }
+
     fn add(&mut self, passed: &Passed) {
         self.rounds += 1;
         self.matches += passed.found.matches;
@@ -61,6 +67,7 @@ impl Sum {
         sample.set("cores", "cores", cores);
         sample.set_on("gbps", "Gbit/s", basis, bits as f64 / self.seconds.max(1e-9) / 1e9);
         sample.set_on("gbps_per_core", "Gbit/s a core", basis, per_core);
+        sample.lies_in(self.page);
         sample
     }
 }
@@ -123,11 +130,11 @@ impl Behind {
         if self.is_contiguous {
             let create = |choice| Contiguous::new(rules, bytes, choice);
             let mut log = pages::with_best(2 * bytes, create)?;
-            return rounds(job, || log.turn(packets).map(of_one_core));
+            return rounds(job, log.page(), || log.turn(packets).map(of_one_core));
         }
         let arena = arena(Scattered::bytes(packets.len()))?;
         let mut pool = Scattered::new(rules, Memory::One, &arena, packets.len())?;
-        rounds(job, || pool.turn(packets).map(of_one_core))
+        rounds(job, arena.page(), || pool.turn(packets).map(of_one_core))
     }
 
     /// Runs the sensor on one core and the switch on another.
@@ -142,17 +149,21 @@ impl Behind {
         if self.is_contiguous {
             let create = |choice| Contiguous::new(rules, bytes, choice);
             let mut log = pages::with_best(2 * bytes, create)?;
-            return rounds(job, || contiguous(&mut log, cores, packets));
+            return rounds(job, log.page(), || contiguous(&mut log, cores, packets));
         }
         let arena = arena(Pooled::BYTES)?;
         let mut pool = Pooled::new(rules, &arena)?;
-        rounds(job, || pool.pass(cores, packets))
+        rounds(job, arena.page(), || pool.pass(cores, packets))
     }
 }
 
-/// Repeats rounds until the job is done.
-fn rounds(job: &Job<'_>, mut round: impl FnMut() -> Result<Passed, String>) -> Result<Sum, String> {
-    let mut sum = Sum::default();
+/// Repeats rounds until the job is done. `page` is the page kind of the packets.
+fn rounds(
+    job: &Job<'_>,
+    page: PageKind,
+    mut round: impl FnMut() -> Result<Passed, String>,
+) -> Result<Sum, String> {
+    let mut sum = Sum::of(page);
     while job.goes_on(PACKETS * sum.rounds as usize, (sum.seconds * 1e9) as u64) {
         go_on(job.stop)?;
         sum.add(&round()?);

@@ -194,7 +194,7 @@ fn described(log: &Ours, bytes: usize, sample: &mut Sample) {
     sample.set("log_bytes", "bytes", bytes as f64);
     sample.set("log_segments", "segments used", f64::from(written.segments_high_water));
     sample.set("log_full", "times", written.full as f64);
-    sample.page = Some(log.page());
+    sample.lies_in(log.page());
 }
 
 /// Returns both threads' cores: the contender's first two, or the generator's and the contender's.

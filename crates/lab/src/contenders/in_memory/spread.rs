@@ -188,7 +188,7 @@ fn ours(turn: &Turn<'_>, mode: Mode) -> Result<Sample, String> {
     run(turn.fewer())?;
     let mut sample = turn.sample(run(turn.packets)?);
     sample.set("log_segments", "segments used", f64::from(ours.segments()));
-    sample.page = Some(ours.page);
+    sample.lies_in(ours.page);
     Ok(sample)
 }
 
@@ -210,7 +210,7 @@ fn scattered(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
     run(pool, turn.fewer())?;
     let mut sample = turn.sample(run(pool, turn.packets)?);
     pool.describe(&mut sample);
-    sample.page = Some(arena.page());
+    sample.lies_in(arena.page());
     Ok(sample)
 }
 

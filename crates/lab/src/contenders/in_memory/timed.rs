@@ -72,7 +72,9 @@ pub(crate) fn taken(turn: &Turn, size_bytes: u32) -> Sample {
     sample.set("lost_percent", "% of frames", turn.lost_percent());
     sample.losses.insert("not taken".to_owned(), turn.offered - turn.taken);
     sample.offered_pps = Some(turn.offered as f64 / turn.seconds);
-    sample.page = turn.page;
+    if let Some(page) = turn.page {
+        sample.lies_in(page);
+    }
     sample.interfaces.clone_from(&turn.interfaces);
     sample
 }

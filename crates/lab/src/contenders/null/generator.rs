@@ -65,7 +65,7 @@ impl Adapter for Generator {
         }
         let mut sample = super::rates(job, packets as f64 * 1e3 / spent_ns as f64);
         sample.set("log_segments", "segments used", f64::from(written.segments_high_water));
-        sample.page = Some(log.placement().page);
+        sample.lies_in(log.placement().page);
         Ok(sample)
     }
 }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use crate::contenders::live::cores;
 use crate::contenders::{Adapter, Job, Sample};
 use crate::contest::go_on;
-use crate::live::{Contender, OUT, Road};
+use crate::live::{Contender, OUT, Road, pages_of};
 use crate::programs::{Launch, Memory, Ours, Report, our_program};
 use crate::rivals::contents::RULES;
 use crate::scenario::Work;
@@ -140,6 +140,8 @@ impl Adapter for Sensor {
         let launch = Suricata::new(&files.log, &files.rules, &words, self.has_log)?;
         let suricata = Contender::start(&road, &sensor_core, &launch, job.stop)?;
         let full = Full::of(job, &road, cores, &files, &suricata, switch.as_ref())?;
+        let programs = std::iter::once(&suricata).chain(&switch);
+        let pages = pages_of(&programs.map(Contender::process_id).collect::<Vec<_>>());
         // End it before Suricata's worker, or packets in flight would be lost.
         if let Some(switch) = switch {
             Report::of_its_own(&switch.end()?.0)?;
@@ -157,6 +159,7 @@ impl Adapter for Sensor {
             return Err(format!("{packets} packets, {alerts} alerts: {said}"));
         }
         let mut sample = full.sample(packets, bytes);
+        sample.pages = Some(pages);
         sample.set("matches", "matches", alerts as f64);
         let has_both = cores.are_two() && !case.starts_with("0+1");
         sample.set("cores", "cores", if has_both { 2.0 } else { 1.0 });
@@ -195,7 +198,7 @@ impl Full {
             Ok::<_, String>((spent, (counts.received, counts.received_bytes)))
         };
         let (before, began) = (look()?, Instant::now());
-        let sent = files.send(road, cores, &["--topspeed", "--loop=0", &how])?;
+        let sent = files.send(road, cores, &["--topspeed", "--loop=0", &how])?.packets;
         let (mut end, mut seconds, mut idle) = (look()?, began.elapsed().as_secs_f64(), 0);
         let (mut last, drains) = (end, Instant::now());
         while idle < IDLE_LOOKS {

@@ -16,6 +16,7 @@ use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::figures::Context;
 use crate::figures::count_file::run;
+use crate::live::is_there;
 use crate::programs::our_program;
 
 /// Conversations in the capture.
@@ -26,12 +27,8 @@ const RECORDS_FULL: u64 = 100_000_000;
 /// `query-nfdump`: time from start to exit.
 pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     let ours = our_program()?;
-    for (program, step) in [("nfdump", "rivals"), ("nfpcapd", "rivals")] {
-        if Command::new(program).arg("-V").output().is_err() {
-            return Ok(Outcome::NotHere(format!(
-                "{program} is not installed: scripts/setup {step}"
-            )));
-        }
+    if let Some(program) = ["nfdump", "nfpcapd"].into_iter().find(|program| !is_there(program)) {
+        return Ok(Outcome::NotHere(format!("{program} is not installed: scripts/setup rivals")));
     }
     let folder = TemporaryFolder::create("burstline-query-").map_err(|error| error.to_string())?;
     let (conversations, wanted) = match (context.smoke, context.full) {

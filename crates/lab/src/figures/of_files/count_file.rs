@@ -10,6 +10,7 @@ use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::figures::Context;
 use crate::figures::capture_file::CaptureFile;
+use crate::live::Need;
 use crate::programs::our_program;
 
 /// About 1 GB at 350 bytes each.
@@ -18,29 +19,31 @@ const SEED: u64 = 20_240_607;
 
 /// `count-file-tcpdump`: `tcpdump -r FILE --count`.
 pub(crate) fn against_tcpdump(context: &Context) -> Result<Outcome, String> {
-    let peer =
-        Peer { program: "tcpdump", before: &["-r"], after: &["--count"], count: first_number };
+    let needs = Need { program: "tcpdump", package: "tcpdump" };
+    let peer = Peer { needs, before: &["-r"], after: &["--count"], count: first_number };
     measure(context, &[], &peer)
 }
 
 /// `count-file-capinfos`: `capinfos -c FILE`; ours also computes a flow hash.
 pub(crate) fn against_capinfos(context: &Context) -> Result<Outcome, String> {
-    let peer = Peer { program: "capinfos", before: &["-M", "-c"], after: &[], count: last_number };
+    let needs = Need { program: "capinfos", package: "wireshark-common" };
+    let peer = Peer { needs, before: &["-M", "-c"], after: &[], count: last_number };
     measure(context, &["--hash", "five-tuple"], &peer)
 }
 
 /// How to run a rival, and where its output has the count.
 struct Peer {
-    program: &'static str,
+    needs: Need,
     before: &'static [&'static str],
     after: &'static [&'static str],
     count: fn(&str) -> Option<u64>,
 }
 
 fn measure(context: &Context, flags: &[&str], peer: &Peer) -> Result<Outcome, String> {
-    let ours = our_program()?;
-    run(Command::new(peer.program).arg("--version"))
-        .map_err(|error| format!("{error} (apt-get install tcpdump wireshark-common)"))?;
+    let (ours, program) = (our_program()?, peer.needs.program);
+    if let Some(why) = peer.needs.missing() {
+        return Ok(Outcome::NotHere(why));
+    }
     let packets = if context.smoke { 2000 } else { PACKETS };
     let file = CaptureFile::create(packets, SEED)?;
     let source = format!("file:{}", file.path().display());
@@ -54,7 +57,7 @@ fn measure(context: &Context, flags: &[&str], peer: &Peer) -> Result<Outcome, St
             timed(&mut command, packets, our_count)
         },
         || {
-            let mut command = Command::new(peer.program);
+            let mut command = Command::new(program);
             command.args(peer.before).arg(file.path()).args(peer.after);
             timed(&mut command, packets, peer.count)
         },
@@ -65,7 +68,7 @@ fn measure(context: &Context, flags: &[&str], peer: &Peer) -> Result<Outcome, St
     let mut details = vec![
         format!("{packets} packets, {} bytes, {}", file.bytes(), file.path().display()),
         format!("ours: burstline count FILE --json {}", flags.join(" ")).trim_end().to_owned(),
-        format!("peer: {} {} FILE {}", peer.program, peer.before.join(" "), peer.after.join(" ")),
+        format!("peer: {program} {} FILE {}", peer.before.join(" "), peer.after.join(" ")),
         "wall time of whole processes, file in the page cache, counts equal".to_owned(),
     ];
     details.extend(conditions.report());

@@ -17,10 +17,12 @@ use burstline_wire::headers::{self, LinkType};
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
+use crate::contenders::Sample;
 use crate::contest::alternate;
 use crate::figures::Context;
 use crate::figures::capture_file::{CaptureFile, FLOWS};
 use crate::figures::count_file::run;
+use crate::live::is_there;
 use crate::programs::our_program;
 
 /// Bytes from one packet to the next: 64-byte frames without their FCS, as in a log.
@@ -195,13 +197,13 @@ fn against(
         let mut command = Command::new(&program);
         command.arg("flows").arg(format!("file:{}", file.display()));
         command.arg("-o").arg(tree).args(["--sensor", "lab", "--idle", "1h", "--json"]);
-        let (ns, said) = spent(&mut command, packets)?;
+        let (sample, said) = spent(&mut command, packets)?;
         let json: serde_json::Value =
             serde_json::from_str(said.trim()).map_err(|error| error.to_string())?;
         let (records, sum) = (&json["flows"]["records"], &json["flows"]["packets_in_records"]);
         let wanted = (Some(packets), Some(FLOWS));
         let is_whole = (sum.as_u64(), records.as_u64()) == wanted || context.smoke;
-        if is_whole { Ok(ns) } else { Err(format!("{records} records of {sum} packets")) }
+        if is_whole { Ok(sample) } else { Err(format!("{records} records of {sum} packets")) }
     })
 }
 
@@ -212,9 +214,9 @@ fn beside(
     rival: &str,
     theirs: impl Fn(&Path, &Path) -> Command,
     about: &str,
-    mut ours: impl FnMut(&Path, &Path, u64) -> Result<f64, String>,
+    mut ours: impl FnMut(&Path, &Path, u64) -> Result<Sample, String>,
 ) -> Result<Outcome, String> {
-    if Command::new(rival).arg("-h").output().is_err() {
+    if !is_there(rival) {
         return Ok(Outcome::NotHere(format!("{rival} is not installed: scripts/setup rivals")));
     }
     let packets = if context.smoke { 20_000 } else { FILE_PACKETS };
@@ -234,19 +236,25 @@ fn beside(
         format!("{packets} packets of {FLOWS} conversations, {} bytes", file.bytes()),
         format!("ours: {about}"),
         format!("peer: {:?}", theirs(Path::new("FILE"), Path::new("FOLDER"))),
-        "processor time of whole processes a packet, file in the page cache".to_owned(),
+        "processor time of whole processes a packet, file in the page cache; mpps: packets by the \
+         clock, from start to exit"
+            .to_owned(),
     ];
     details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of("ns", Better::Lower, rounds, details)))
+    Ok(Outcome::Measured(Compared::of_samples("ns", Better::Lower, rounds, details)))
 }
 
-/// Returns the CPU time of a program in ns per packet, and its output.
-fn spent(command: &mut Command, packets: u64) -> Result<(f64, String), String> {
+/// Returns the CPU time of a program in ns per packet with its rate by the clock, and its output.
+fn spent(command: &mut Command, packets: u64) -> Result<(Sample, String), String> {
     let used_ns = || {
         let used = usage::children();
         used.user_ns + used.system_ns
     };
-    let before_ns = used_ns();
+    let (before_ns, start_ns) = (used_ns(), clock::monotonic_ns());
     let said = run(command)?;
-    Ok(((used_ns() - before_ns) as f64 / packets as f64, said))
+    let wall_ns = clock::monotonic_ns() - start_ns;
+    let mut sample = Sample::default();
+    sample.set("ns", "ns", (used_ns() - before_ns) as f64 / packets as f64);
+    sample.set("mpps", "Mpps", packets as f64 * 1e3 / wall_ns as f64);
+    Ok((sample, said))
 }

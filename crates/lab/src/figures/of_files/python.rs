@@ -42,7 +42,7 @@ impl Said {
 /// `python-scapy`, `python-dpkt`: the second word is the rival.
 pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
     let rival = name.trim_start_matches("python-");
-    let Some(python) = interpreter() else { return Ok(Outcome::NotHere(absent())) };
+    let Some(python) = interpreter()? else { return Ok(Outcome::NotHere(absent())) };
     let known = PACKETS.iter().find(|(name, _)| *name == rival);
     let &(_, packets) = known.ok_or_else(|| format!("no program is called flows_{rival}"))?;
     let packets = if context.smoke { 2000 } else { packets };
@@ -78,7 +78,11 @@ pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
 
 /// Returns the version that the rival reports.
 pub(crate) fn version(rival: &str) -> String {
-    let Some(python) = interpreter() else { return absent() };
+    let python = match interpreter() {
+        Ok(Some(python)) => python,
+        Ok(None) => return absent(),
+        Err(why) => return why,
+    };
     let program = format!("import {rival}; print({rival}.__version__)");
     match run(Command::new(python).args(["-c", &program])) {
         Ok(version) => format!("{rival} {}", version.trim()),
@@ -86,15 +90,17 @@ pub(crate) fn version(rival: &str) -> String {
     }
 }
 
-/// The Python with our package and its rivals: scripts/python installs it in the target folder.
-fn interpreter() -> Option<PathBuf> {
-    let bench = std::env::current_exe().ok()?;
-    let python = bench.ancestors().nth(2)?.join("python/bin/python");
-    let is_ready = |python: &Path| {
-        let import = Command::new(python).args(["-c", "import burstline"]).output();
-        import.is_ok_and(|output| output.status.success())
-    };
-    is_ready(&python).then_some(python)
+/// Returns the Python with our package and its rivals, which scripts/python installs in the target
+/// folder; `None` if it is not there.
+///
+/// # Errors
+/// If it is there and does not import our package.
+fn interpreter() -> Result<Option<PathBuf>, String> {
+    let bench = std::env::current_exe().map_err(|error| error.to_string())?;
+    let python = bench.ancestors().nth(2).map(|target| target.join("python/bin/python"));
+    let Some(python) = python.filter(|python| python.exists()) else { return Ok(None) };
+    run(Command::new(&python).args(["-c", "import burstline"]))?;
+    Ok(Some(python))
 }
 
 fn absent() -> String {

@@ -14,6 +14,7 @@ use crate::contest::alternate;
 use crate::figures::Context;
 use crate::figures::capture_file::{self, FLOWS, FlowEnds, Flows, flow_ends};
 use crate::figures::count_file::run;
+use crate::live::Need;
 use crate::programs::our_program;
 
 const SEED: u64 = 20_251_125;
@@ -185,8 +186,8 @@ pub(crate) fn window(context: &Context) -> Result<Outcome, String> {
 
 fn extract(context: &Context, load: &Load, question: Question) -> Result<Outcome, String> {
     let (ours, Question { peer, filter, .. }) = (our_program()?, &question);
-    if let Err(error) = run(Command::new(peer.name()).arg("--version")) {
-        return Ok(Outcome::NotHere(format!("{error}: sudo apt-get install {}", peer.name())));
+    if let Some(why) = (Need { program: peer.name(), package: peer.name() }).missing() {
+        return Ok(Outcome::NotHere(why));
     }
     let folder = folder()?;
     let file = folder.file("x.pcapng");

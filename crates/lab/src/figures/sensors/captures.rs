@@ -76,6 +76,8 @@ struct Turn {
     programs_ns: u64,
     /// CPU time of the publisher; 0 without one.
     publisher_ns: u64,
+    /// How long frames were injected.
+    seconds: f64,
     interfaces: Vec<Interface>,
 }
 
@@ -89,6 +91,8 @@ impl Turn {
         let each = |ns: u64, packets: u64| ns as f64 / packets.max(1) as f64;
         sample.set("ns", "ns", each(self.programs_ns, self.captured));
         sample.set("publisher_ns", "ns", each(self.publisher_ns, self.offered));
+        let mpps = self.captured as f64 / programs as f64 / self.seconds / 1e6;
+        sample.set("mpps", "Mpps", mpps);
         sample.set("offered_percent", "%", 100.0 * self.offered as f64 / self.due.max(1) as f64);
         sample.set("publisher_lost", "packets", self.lost_before as f64);
         sample.set("received_percent", "% received", self.received_percent(programs));
@@ -138,7 +142,8 @@ impl Programs<'_> {
         // The publisher gets frames by an XDP program, the sockets by the stack.
         let target = if self.has_log { Target::Program } else { Target::Stack };
         let served = Served::now();
-        let offered = road.inject(target, load, stop)?.offered;
+        let injected = road.inject(target, load, stop)?;
+        let (offered, seconds) = (injected.offered, injected.elapsed.as_secs_f64());
         std::thread::sleep(launch.settles_in());
         let interfaces = on_hosts(road.bed(), &served);
         let after = (spent(&programs)?, of_publisher()?);
@@ -149,12 +154,20 @@ impl Programs<'_> {
             Some(publisher) => offered - Report::parse(&publisher.end()?.0, offered)?.delivered,
             None => 0,
         };
-        let (programs_ns, publisher_ns) = (after.0 - before.0, after.1 - before.1);
         let due = match amount {
             Amount::Frames(frames) => frames,
             Amount::Time(time) => self.rate_pps * time.as_secs(),
         };
-        Ok(Turn { due, offered, lost_before, captured, programs_ns, publisher_ns, interfaces })
+        Ok(Turn {
+            due,
+            offered,
+            lost_before,
+            captured,
+            programs_ns: after.0 - before.0,
+            publisher_ns: after.1 - before.1,
+            seconds,
+            interfaces,
+        })
     }
 
     fn sample(&self) -> Result<Sample, String> {
@@ -212,7 +225,8 @@ fn compare(
          slow to deliver"
             .to_owned(),
         "ns: time of the capturing programs' threads by schedstat, for each packet captured, from \
-         when they are ready; publisher_ns: of the publisher, for each frame. The kernel's copy \
+         when they are ready; publisher_ns: of the publisher, for each frame; mpps: what each \
+         program captured, by the clock of the injector. The kernel's copy \
          into a socket's ring is on the injector's core, in neither"
             .to_owned(),
     ];
@@ -233,11 +247,13 @@ mod tests {
             captured: 300,
             programs_ns: 6000,
             publisher_ns: 400,
+            seconds: 1.5,
             interfaces: Vec::new(),
         };
         let sample = turn.sample(4);
         let value = |name: &str| sample.figures[name].value;
         assert_eq!((value("ns"), value("publisher_ns")), (20.0, 5.0));
         assert_eq!((value("received_percent"), value("offered_percent")), (75.0, 80.0));
+        assert_eq!(value("mpps"), 50e-6);
     }
 }

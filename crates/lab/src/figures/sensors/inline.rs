@@ -23,7 +23,7 @@ use crate::live::{Contender, OUT, Road};
 use crate::programs::Report;
 use crate::programs::our_program;
 use crate::sensors::{
-    Spent, Suricata, Work, alerts, behind_bounce, between_interfaces, bounce, lacks,
+    Replayed, Spent, Suricata, Work, alerts, behind_bounce, between_interfaces, bounce, lacks,
 };
 
 const PACKETS: usize = 60_000;
@@ -60,7 +60,8 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
          copy-mode ips between v1 and w1, a worker each, rings of 65,536; both sides on one core"
             .to_owned(),
         "ns: time of all threads of either side by schedstat, for each packet; bounce_ns: of the \
-         bounce. The kernel's copy of what comes in is on the sender's core, in neither"
+         bounce; mpps: packets a second by tcpreplay's clock, none lost. The kernel's copy of what \
+         comes in is on the sender's core, in neither"
             .to_owned(),
     ];
     details.extend(conditions.report());
@@ -91,7 +92,7 @@ fn turn(context: &Context, work: &Work, is_ours: bool) -> Result<Turn<Found>, St
     let suricata = Contender::start(&road, &core, &launch, stop)?;
     let received = || road.bed().near.counts("w0").received;
     let (before, received_before) = (Spent::so_far(&suricata, bounce.as_ref())?, received());
-    let interfaces = files.replay(&road, context.cores, RATE_PPS)?;
+    let Replayed { sent, interfaces } = files.replay(&road, context.cores, RATE_PPS)?;
     let spent = Spent::so_far(&suricata, bounce.as_ref())?.since(before);
     let came_out = received() - received_before;
     // End it before Suricata's worker, or packets in flight would be lost.
@@ -108,5 +109,6 @@ fn turn(context: &Context, work: &Work, is_ours: bool) -> Result<Turn<Found>, St
     let each = |ns: u64| ns as f64 / whole.max(1) as f64;
     sample.set("ns", "ns", each(spent.suricata_ns + spent.beside_ns));
     sample.set("bounce_ns", "ns", each(spent.beside_ns));
+    sample.set("mpps", "Mpps", whole as f64 / sent.seconds.max(1e-9) / 1e6);
     Ok(Turn { sample, found: Found { came_out, alerts } })
 }

@@ -17,8 +17,6 @@
 
 use std::path::Path;
 
-use burstline_sys::clock;
-
 use super::turns::{RULES, Turn, turns, work};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
@@ -28,7 +26,7 @@ use crate::live::{Contender, Road};
 use crate::programs::Report;
 use crate::programs::our_program;
 use crate::sensors::{
-    Flows, Spent, Suricata, Work, Workers, alerts, counter, flows, lacks, publish,
+    Flows, Replayed, Spent, Suricata, Work, Workers, alerts, counter, flows, lacks, publish,
 };
 
 const PACKETS: usize = 300_000;
@@ -110,9 +108,7 @@ fn turn(
     let launch = Suricata::new(&files.log, &files.rules, &words, has_log)?;
     let suricata = Contender::start(&road, &core, &launch, stop)?;
     let before = Spent::so_far(&suricata, publisher.as_ref())?;
-    let start_ns = clock::monotonic_ns();
-    let interfaces = files.replay(&road, context.cores, RATE_PPS)?;
-    let replayed_ns = clock::monotonic_ns() - start_ns;
+    let Replayed { sent, interfaces } = files.replay(&road, context.cores, RATE_PPS)?;
     let spent = Spent::so_far(&suricata, publisher.as_ref())?.since(before);
     let (said, _) = suricata.end()?;
     if let Some(publisher) = publisher {
@@ -131,10 +127,11 @@ fn turn(
     }
     let mut sample = Sample { interfaces, ..Sample::default() };
     let gbps = |ns: u64| (bytes * 8) as f64 / ns.max(1) as f64;
+    let sent_ns = (sent.seconds * 1e9) as u64;
     let all_ns = spent.suricata_ns + spent.beside_ns;
     sample.set_on(METRIC, "Gbit/busy s", "without FCS", gbps(all_ns));
     sample.set_on("gbit_per_suricata_s", "Gbit/busy s", "without FCS", gbps(spent.suricata_ns));
-    sample.set_on("gbps", "Gbit/s", "without FCS", gbps(replayed_ns));
+    sample.set_on("gbps", "Gbit/s", "without FCS", gbps(sent_ns));
     let each = |ns: u64| ns as f64 / packets.max(1) as f64;
     sample.set("suricata_ns", "ns", each(spent.suricata_ns));
     sample.set("publisher_ns", "ns", each(spent.beside_ns));

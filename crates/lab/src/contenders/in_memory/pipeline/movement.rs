@@ -37,7 +37,7 @@ pub(super) fn measure(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
     let mut sample = turn.measure(|packets| moved(turn, &mut movement, setting, packets))?;
     sample.set("streamed", "0 or 1", f64::from(u8::from(setting.is_streamed)));
     sample.set("log_segments", "segments used", setting.segments as f64);
-    sample.page = Some(arena.page());
+    sample.lies_in(arena.page());
     Ok(sample)
 }
 

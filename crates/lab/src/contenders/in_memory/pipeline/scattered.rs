@@ -42,7 +42,7 @@ pub(super) fn pool(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
     let mut sample =
         with_pool(&arena, turn, shape, |run| turn.measure(|packets| Ok((run(packets), packets))))?;
     shape.describe(&mut sample);
-    sample.page = Some(arena.page());
+    sample.lies_in(arena.page());
     Ok(sample)
 }
 
@@ -84,7 +84,7 @@ pub(super) fn lean(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
     let mut lean = Lean::new(&arena, buffers);
     let mut sample = turn.measure(|packets| Ok(run(&mut lean, packets)))?;
     sample.set("buffers", "buffers", buffers as f64);
-    sample.page = Some(arena.page());
+    sample.lies_in(arena.page());
     Ok(sample)
 }
 
@@ -94,6 +94,6 @@ pub(super) fn bare(turn: &Turn<'_>) -> Result<Sample, String> {
     let mut bare = Bare::new(&arena, SEGMENT_BYTES, LOG_BYTES / SEGMENT_BYTES);
     let hand_off = |packets| Ok(bare.hand_off(turn.cores, &turn.traffic, packets));
     let mut sample = turn.measure(hand_off)?;
-    sample.page = Some(arena.page());
+    sample.lies_in(arena.page());
     Ok(sample)
 }
