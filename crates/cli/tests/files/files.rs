@@ -124,6 +124,36 @@ fn damage_is_named_and_ends_with_one() {
     assert!(noted.contains(&format!("{file}: ")), "{}", text.stdout);
 }
 
+/// Two files have the same damage at the same offset, and a third has another. A job reads them as
+/// three sources, another job as one set.
+#[test]
+fn a_note_on_damage_names_its_file_among_several() {
+    let directory = Directory::new("damage-of-several");
+    let [a, b, packed] = ["a.pcap", "b.pcap", "c.pcap.gz"].map(|name| directory.file(name));
+    run_json(&["capture", REAL, "-w", &packed], 0);
+    for (file, from, cut) in [(&a, REAL, 10), (&b, REAL, 10), (&packed, packed.as_str(), 3000)] {
+        let whole = fs::read(from).unwrap();
+        fs::write(file, &whole[..whole.len() - cut]).unwrap();
+    }
+    let set = format!("set:{}", directory.0.display());
+    for sources in [&[a.as_str(), b.as_str(), packed.as_str()][..], &[set.as_str()]] {
+        let report = run_json(&[&["count"][..], sources].concat(), 1);
+        assert_closed(&report);
+        let notes = report["notes"].as_array().unwrap().iter().filter_map(|note| note.as_str());
+        let notes: Vec<_> = notes.collect();
+        let of = |file: &str| {
+            let start = format!("{file}: ");
+            notes.iter().filter_map(move |note| note.strip_prefix(&start)).collect::<Vec<_>>()
+        };
+        let [of_a, of_b, of_packed] = [&a, &b, &packed].map(|file| of(file));
+        assert_eq!((of_a.len(), &of_a), (1, &of_b), "{sources:?}: {notes:?}");
+        assert!(of_a[0].contains("the file ends inside a record"), "{notes:?}");
+        let is_broken = |note: &&str| note.starts_with("compressed data broken");
+        assert!(of_packed.iter().any(is_broken), "{notes:?}");
+        assert_eq!(notes.len(), 2 + of_packed.len(), "a note without a name: {notes:?}");
+    }
+}
+
 /// First bytes of the file written under each name, and whether it is compressed.
 const NAMES: [(&str, [u8; 2], bool); 6] = [
     ("x.pcap", [0x4d, 0x3c], false),

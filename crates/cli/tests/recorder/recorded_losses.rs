@@ -1,14 +1,32 @@
 //! The losses stated in a recording, in its closing counts and at the packets after each gap, match
 //! the ledger.
 //!
-//! Needs root for `xdp:`, or `unshare -Urn` for the rest; otherwise each test is skipped.
+//! ```text
+//!   afpacket: xdp: tap:   the kernel's queue is full                       ifdrop
+//!   dpdk:                 the kernel's queue in front of a virtual driver  ifdrop
+//!                         is full, or the driver counts a packet as missed
+//!   memif: vhost:         the port refuses an entry of the peer's ring     osdrop
+//!   log:                  the publisher lost it                            ifdrop
+//!                         the recorder was too slow for the log            osdrop
+//! ```
+//!
+//! A peer of `memif:` or `vhost:` that finds no free slot keeps its packet or drops it on its own
+//! side. Nothing in the shared memory tells us, so no recording states it. Both ports take packets
+//! by the same code (`crates/port/src/peer/source.rs`). Only `memif:` is tested here, because
+//! `burstline_memif` has a client, and `burstline_vhost` has no guest's side.
+//!
+//! Needs root for `xdp:` and `net_af_xdp`, or `unshare -Urn` for the rest; otherwise each test is
+//! skipped.
 
 use std::fs;
+use std::path::Path;
 
-use crate::support::live::{Live, send_frames, send_frames_from, wait_until};
+use crate::support::live::{Live, send_frames, send_frames_from, send_from, wait_until};
 use crate::support::{Directory, is_root, judged_packets, last_object, other, run};
+use burstline_memif::{DeviceOptions, Port};
+use burstline_peer::{LONGEST, OFFLOAD_BYTES, Put, ToPeer};
 use burstline_skip::{skip, test_name};
-use burstline_testbed::{Bed, FAR, signal};
+use burstline_testbed::{Bed, FAR, Frames, signal};
 use burstline_wire::files::{Counters, Decoder, FormatError, Step};
 use serde_json::Value;
 
@@ -16,7 +34,8 @@ use serde_json::Value;
 const FRAMES: u64 = 100_000;
 
 /// Causes of loss on an interface or at its ring, as listed in `crates/port/src/account.rs`.
-const AT_INTERFACE: [&str; 3] = ["rx_ring_full", "fill_ring_empty", "frame_too_small"];
+const AT_INTERFACE: [&str; 6] =
+    ["rx_ring_full", "fill_ring_empty", "frame_too_small", "imissed", "ierrors", "rx_nombuf"];
 
 /// The losses that a file states for one of its interfaces.
 #[derive(Debug, Default, Clone)]
@@ -70,9 +89,11 @@ fn losses_so_far(live: &Live) -> Value {
     line.map_or(Value::Null, |line| last_object(line)["lost"].clone())
 }
 
+/// Returns the sum of these losses, without packets that a job leaves to the host.
 fn lost_so_far(live: &Live) -> u64 {
     let losses = losses_so_far(live);
-    losses.as_object().map_or(0, |lost| lost.values().filter_map(Value::as_u64).sum())
+    let lost = losses.as_object().into_iter().flatten().filter(|(cause, _)| *cause != "passed");
+    lost.filter_map(|(_, packets)| packets.as_u64()).sum()
 }
 
 /// Returns what Wireshark's dissector of the file format finds: `ifdrop`, `osdrop`, and the sum of
@@ -96,56 +117,125 @@ fn source_in(interface: &str) -> String {
     format!("afpacket:{interface}?direction=in")
 }
 
-/// Stops a capture, sends more than its ring can hold, and resumes it.
-fn record_with_a_gap(bed: &Bed, source: &str, flags: &str) {
-    let directory = Directory::new(&format!("recorded-{}", &source[..3]));
-    let file = directory.file("a.pcapng");
-    let job = format!("capture '{source}' --buffer 4m {flags} -w {file}");
-    let live = Live::start(bed, &directory, &job);
-    let process = live.program.process_id();
-    send_frames(bed, 10);
-    let count = if flags.contains("--keep") { "\"received\":10" } else { "\"delivered\":10" };
-    wait_until("they came", || live.text().contains(count));
-    signal(process, "-STOP").unwrap();
-    send_frames(bed, FRAMES);
-    signal(process, "-CONT").unwrap();
-    wait_until("the loss is known", || lost_so_far(&live) > 0);
-    // The recorder learns of it a few times per second, and marks the packets that follow.
-    wait_until("a packet tells of it", || {
-        send_frames(bed, 10);
-        Said::so_far(&file).iter().any(|said| said.told > 0)
-    });
-    live.interrupt();
-    let (_, report) = live.end();
-    let total = &report["total"];
-    let lost = |cause: &str| total["lost"][cause].as_u64().unwrap_or(0);
-    let missed: u64 = AT_INTERFACE.iter().map(|cause| lost(cause)).sum();
-    assert!(missed > 0, "nothing was lost: {report}");
-    let host = total["lost_total"].as_u64().unwrap() - missed - lost("passed");
-    let said = Said::by(&file);
-    let what = format!("{source} {flags}: {said:?}: {report}");
-    assert_eq!(said.counters.missed, Some(missed), "{what}");
-    assert_eq!(said.counters.lost, Some(host), "{what}");
-    // A file for a trigger ends while packets arrive.
-    let received = total["offered"].as_u64().filter(|_| !flags.contains("--keep"));
-    assert_eq!(said.counters.received, received, "{what}");
-    assert_eq!(said.counters.delivered, Some(said.packets), "{what}");
-    assert_eq!(said.told, missed + host, "{what}");
-    assert!(judged_packets(&file).iter().all(|&(_, packets)| packets == said.packets));
-    if let Some(seen) = seen_by_tshark(&file) {
+/// Returns how many packets a report counts as lost to a cause.
+fn lost_to(report: &Value, cause: &str) -> u64 {
+    report["total"]["lost"][cause].as_u64().unwrap_or(0)
+}
+
+fn lost_at_interface(report: &Value) -> u64 {
+    AT_INTERFACE.iter().map(|cause| lost_to(report, cause)).sum()
+}
+
+/// Checks that tshark and `count` find the losses that a file states for its only interface.
+fn check_by_readers(file: &str, interface: &str, said: &Said, what: &str) {
+    let [missed, host] = [said.counters.missed, said.counters.lost].map(Option::unwrap);
+    if let Some(seen) = seen_by_tshark(file) {
         assert_eq!(seen, [missed, host, said.told], "{what}");
     }
-    let noted = run(&["count", &file]);
-    let note =
-        format!("{file}: {FAR} lost packets before this file: ifdrop {missed}, osdrop {host}");
+    let noted = run(&["count", file]);
+    let note = format!(
+        "{file}: {interface} lost packets before this file: ifdrop {missed}, osdrop {host}"
+    );
     assert!(noted.stdout.contains(&note), "{}", noted.stdout);
+}
+
+/// A job that records one source, and what it is to record.
+struct Recorder<'a> {
+    live: Live,
+    file: String,
+    source: &'a str,
+    /// The name of its interface in the file.
+    interface: &'a str,
+    flags: &'a str,
+    /// Sends this many packets that the source accepts.
+    send: &'a dyn Fn(u64),
+    /// The last field: it is removed when the job has ended.
+    _directory: Directory,
+}
+
+impl<'a> Recorder<'a> {
+    /// Starts a job, and returns when it has ten packets.
+    fn start(
+        bed: &Bed,
+        source: &'a str,
+        interface: &'a str,
+        flags: &'a str,
+        send: &'a dyn Fn(u64),
+    ) -> Self {
+        let directory = Directory::new(&format!("recorded-{}", &source[..3]));
+        let file = directory.file("a.pcapng");
+        let job = format!("capture '{source}' --buffer 4m {flags} -w {file}");
+        let live = Live::start(bed, &directory, &job);
+        send(10);
+        let count = if flags.contains("--keep") { "\"received\":10" } else { "\"delivered\":10" };
+        wait_until("they came", || live.text().contains(count));
+        Self { live, file, source, interface, flags, send, _directory: directory }
+    }
+
+    /// Stops the job, sends more than its ring can hold, and resumes it.
+    fn overrun(&self) {
+        let process = self.live.program.process_id();
+        signal(process, "-STOP").unwrap();
+        (self.send)(FRAMES);
+        signal(process, "-CONT").unwrap();
+    }
+
+    /// Waits until the ledger has this many lost packets.
+    fn wait_for_loss(&self, packets: u64) {
+        wait_until("all of the loss is known", || lost_so_far(&self.live) == packets);
+    }
+
+    /// Ends the job when packets tell of its loss, and compares file, readers and ledger. Returns
+    /// the report.
+    fn check(self) -> Value {
+        let Self { _directory, live, file, source, interface, flags, send } = self;
+        // The recorder learns of it a few times per second, and marks the packets that follow.
+        wait_until("packets tell of all the loss", || {
+            send(10);
+            let (lost, said) = (lost_so_far(&live), Said::so_far(&file));
+            lost > 0 && said.iter().any(|said| said.told >= lost)
+        });
+        live.interrupt();
+        let (_, report) = live.end();
+        let total = &report["total"];
+        let missed = lost_at_interface(&report);
+        let host = total["lost_total"].as_u64().unwrap() - missed - lost_to(&report, "passed");
+        let said = Said::by(&file);
+        let what = format!("{source} {flags}: {said:?}: {report}");
+        assert_eq!(said.counters.missed, Some(missed), "{what}");
+        assert_eq!(said.counters.lost, Some(host), "{what}");
+        // A file for a trigger ends while packets arrive.
+        let received = total["offered"].as_u64().filter(|_| !flags.contains("--keep"));
+        assert_eq!(said.counters.received, received, "{what}");
+        assert_eq!(said.counters.delivered, Some(said.packets), "{what}");
+        assert_eq!(said.told, missed + host, "{what}");
+        assert!(judged_packets(&file).iter().all(|&(_, packets)| packets == said.packets));
+        check_by_readers(&file, interface, &said, &what);
+        report
+    }
+}
+
+/// Records while the job is stopped in between, and its ring has no room.
+fn record_with_a_gap(bed: &Bed, source: &str, interface: &str, flags: &str, send: &dyn Fn(u64)) {
+    let recorder = Recorder::start(bed, source, interface, flags, send);
+    recorder.overrun();
+    let report = recorder.check();
+    assert!(lost_at_interface(&report) > 0, "nothing was lost: {report}");
+}
+
+/// As [`record_with_a_gap`], with frames that come by the cable.
+fn record_the_cable_with_a_gap(bed: &Bed, source: &str, interface: &str, flags: &str) {
+    let send = |count| {
+        send_frames(bed, count);
+    };
+    record_with_a_gap(bed, source, interface, flags, &send);
 }
 
 #[test]
 fn a_packet_sockets_recording_says_what_the_ring_had_no_room_for() {
     let Some(bed) = Bed::or_skip() else { return };
     for format in ["segmented", "pcapng"] {
-        record_with_a_gap(&bed, &source_in(FAR), &format!("--format {format}"));
+        record_the_cable_with_a_gap(&bed, &source_in(FAR), FAR, &format!("--format {format}"));
     }
 }
 
@@ -157,7 +247,102 @@ fn an_xdp_sockets_recording_says_what_its_rings_had_no_room_for() {
     }
     let Some(bed) = Bed::or_skip() else { return };
     for flags in ["--format segmented", "--format pcapng", "--keep 1h --trigger drop --after 1h"] {
-        record_with_a_gap(&bed, &format!("xdp:{FAR}"), flags);
+        record_the_cable_with_a_gap(&bed, &format!("xdp:{FAR}"), FAR, flags);
+    }
+}
+
+#[test]
+fn a_taps_recording_says_what_its_queue_had_no_room_for() {
+    let Some(bed) = Bed::or_skip() else { return };
+    let name = "t0";
+    let send = |count| {
+        send_from(&bed.far, name, false, Frames::new(count, 100));
+    };
+    for format in ["segmented", "pcapng"] {
+        let flags = format!("--format {format}");
+        record_with_a_gap(&bed, &format!("tap:{name}"), name, &flags, &send);
+    }
+}
+
+/// Puts frames into the ring of a client of `memif:`.
+fn put_frames(client: &Port, count: u64, length: usize) {
+    let (frames, berth) = (Frames::new(count, length), &client.lanes().lane(0).to);
+    let mut put = 0;
+    wait_until("the ring has room", || {
+        // No ring is there before the two are connected.
+        let Some(mut ring) = berth.take() else { return false };
+        while put < count && ring.put(&frames.frame(put), &[0; OFFLOAD_BYTES]) == Put::Done {
+            put += 1;
+        }
+        ring.publish();
+        berth.give_back(ring);
+        put == count
+    });
+}
+
+#[test]
+fn a_memifs_recording_says_which_packets_it_refused() {
+    const REFUSED: u64 = 20;
+    let Some(bed) = Bed::or_skip() else { return };
+    for format in ["segmented", "pcapng"] {
+        let directory = Directory::new("recorded-memif-peer");
+        let (socket, flags) = (directory.file("socket"), format!("--format {format}"));
+        let options = DeviceOptions { queues: 1, is_client: true, id: 0, log2_slots: 10 };
+        let client = Port::open(Path::new(&socket), &options).unwrap();
+        let send = |count| put_frames(&client, count, 100);
+        let source = format!("memif:{socket}");
+        let recorder = Recorder::start(&bed, &source, &socket, &flags, &send);
+        put_frames(&client, REFUSED, LONGEST + 1);
+        recorder.wait_for_loss(REFUSED);
+        let report = recorder.check();
+        let lost = &report["total"]["lost_total"];
+        assert_eq!((lost, lost_to(&report, "too_long")), (&REFUSED.into(), REFUSED), "{report}");
+    }
+}
+
+#[cfg(feature = "dpdk")]
+mod dpdk {
+    use burstline_testbed::NEAR;
+
+    use super::*;
+
+    /// Bytes of a frame that is longer than a buffer of `net_af_xdp`.
+    const LONG: usize = 2900;
+
+    #[test]
+    fn a_drivers_recording_says_what_the_kernel_had_no_room_for_in_front_of_it() {
+        let Some(bed) = Bed::or_skip() else { return };
+        let more = "huge=no&memory=128&pool=2047";
+        let device = "net_af_packet0";
+        let source = format!("dpdk:{device},iface={FAR},framecnt=512,blocksz=4096?{more}");
+        record_the_cable_with_a_gap(&bed, &source, device, "--format segmented");
+        let (device, interface) = ("net_tap0", "t1");
+        let send = |count| {
+            send_from(&bed.far, interface, false, Frames::new(count, 100));
+        };
+        let source = format!("dpdk:{device},iface={interface}?{more}");
+        record_with_a_gap(&bed, &source, device, "--format pcapng", &send);
+    }
+
+    #[test]
+    fn a_drivers_recording_says_what_the_driver_counts_as_missed() {
+        if !is_root() {
+            return skip(test_name(), "needs root");
+        }
+        let Some(bed) = Bed::or_skip() else { return };
+        for (host, end) in [(&bed.near, NEAR), (&bed.far, FAR)] {
+            host.command("ip", &["link", "set", end, "mtu", "3000"]).unwrap();
+        }
+        let send = |count| {
+            send_frames(&bed, count);
+        };
+        let device = "net_af_xdp0";
+        let source = format!("dpdk:{device},iface={FAR}?huge=no&memory=128&pool=4095");
+        let recorder = Recorder::start(&bed, &source, device, "--format segmented", &send);
+        send_from(&bed.near, NEAR, false, Frames::new(10, LONG));
+        recorder.wait_for_loss(10);
+        let report = recorder.check();
+        assert_eq!(lost_to(&report, "imissed"), 10, "{report}");
     }
 }
 
@@ -238,8 +423,8 @@ fn record_a_log_with_a_gap(is_publishers: bool) {
     let (_, recorded) = recorder.end();
     publisher.interrupt();
     let (_, published) = publisher.end();
-    let lost = |report: &Value, cause: &str| report["total"]["lost"][cause].as_u64().unwrap_or(0);
-    let (before, overrun) = (lost(&published, "rx_ring_full"), lost(&recorded, "reader_overrun"));
+    let (before, overrun) =
+        (lost_to(&published, "rx_ring_full"), lost_to(&recorded, "reader_overrun"));
     let said = Said::by(&file);
     let what = format!("{said:?}: {published}: {recorded}");
     let [missed, host] = [said.counters.missed, said.counters.lost].map(Option::unwrap);
@@ -249,13 +434,7 @@ fn record_a_log_with_a_gap(is_publishers: bool) {
         // The publisher marks its losses at packets that the recorder may have missed.
         false => assert!(overrun > 0 && missed <= before, "{what}"),
     }
-    if let Some(seen) = seen_by_tshark(&file) {
-        assert_eq!(seen, [missed, host, said.told], "{what}");
-    }
-    let note =
-        format!("{file}: {FAR} lost packets before this file: ifdrop {missed}, osdrop {host}");
-    let noted = run(&["count", &file]);
-    assert!(noted.stdout.contains(&note), "{}", noted.stdout);
+    check_by_readers(&file, FAR, &said, &what);
 }
 
 #[test]

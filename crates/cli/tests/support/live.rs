@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use burstline_afpacket::Sender;
-use burstline_testbed::{Bed, Frames, NEAR, Program};
+use burstline_testbed::{Bed, Frames, Host, NEAR, Program};
 use serde_json::Value;
 
 use super::{Directory, PROGRAM, assert_closed, last_object};
@@ -80,10 +80,17 @@ pub(crate) fn send_frames(bed: &Bed, count: u64) -> u64 {
 
 /// Like [`send_frames`], from another interface of the near host.
 pub(crate) fn send_frames_from(bed: &Bed, interface: &str, count: u64) -> u64 {
+    send_from(&bed.near, interface, true, Frames::new(count, 100))
+}
+
+/// Sends frames from an interface of a host, and returns how many its device accepted.
+/// `bypasses_queue`: as for [`Sender::open`]; a device that drops what it has no room for then
+/// gets the same frame again, forever.
+pub(crate) fn send_from(host: &Host, interface: &str, bypasses_queue: bool, frames: Frames) -> u64 {
     let interface = interface.to_owned();
-    bed.near.run(move || {
-        let mut sender = Sender::open(&interface, true).unwrap();
-        Frames::new(count, 100).send(&mut sender).unwrap()
+    host.run(move || {
+        let mut sender = Sender::open(&interface, bypasses_queue).unwrap();
+        frames.send(&mut sender).unwrap()
     })
 }
 
