@@ -8,7 +8,7 @@ use burstline_flow::{
     Batch, BootId, EndReason, Made, Origin, Place, PortName, Record, RecordSink, SensorName,
     TreeSink,
 };
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_sys::temporary::TemporaryFolder;
 use burstline_wire::flow::{FlowKey, IpVersion};
 use burstline_wire::headers::Ports;
@@ -129,11 +129,11 @@ fn what_duckdb_reads_is_what_was_written() {
     );
     let output = Command::new(&python).args(["-c", &program]).stdin(Stdio::null()).output();
     let Ok(output) = output else {
-        return skip(test_name(), "DuckDB is not installed: scripts/setup query");
+        return skip("DuckDB is not installed: scripts/setup query");
     };
     let said = String::from_utf8_lossy(&output.stderr);
     if said.contains("No module named 'duckdb'") {
-        return skip(test_name(), "DuckDB is not installed: scripts/setup query");
+        return skip("DuckDB is not installed: scripts/setup query");
     }
     assert!(output.status.success(), "{said}");
     let read = String::from_utf8(output.stdout).unwrap();

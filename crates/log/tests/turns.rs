@@ -19,9 +19,8 @@ const TOLERANCE: f64 = 0.05;
 
 #[test]
 fn a_packet_takes_as_many_instructions_as_it_is_said_to() {
-    const TEST: &str = "a_packet_takes_as_many_instructions_as_it_is_said_to";
     if Command::new("valgrind").arg("--version").output().is_err() {
-        return skip(TEST, "valgrind is not installed");
+        return skip("valgrind is not installed");
     }
     let program = build();
     let mut seen = Vec::new();

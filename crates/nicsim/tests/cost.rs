@@ -47,7 +47,7 @@ fn instructions_of_a_packet() {
         for mode in Mode::ALL {
             let [Some(few), Some(more)] = [10, 110].map(|steps| instructions(work, mode, steps))
             else {
-                return skip("instructions_of_a_packet", "valgrind is not installed");
+                return skip("valgrind is not installed");
             };
             let one = (more - few) as f64 / (100 * BATCH) as f64;
             let ratio = one / *baseline.get_or_insert(one);

@@ -191,8 +191,7 @@ mod tests {
         // The peer may do this at any moment.
         fcntl_setfl(&peer, OFlags::RDWR).unwrap();
         if !Ringer::ring(bell.as_fd()) {
-            println!("no asynchronous reads here");
-            return;
+            return burstline_skip::without("no asynchronous reads here");
         }
         for _ in 0..1000 {
             bell.ring();

@@ -15,6 +15,8 @@
 //! - S1: a test that returns before its checks has called [`skip`].
 //! - S2: a record is one line, written in one call: tests of several threads and programs share the
 //!   file.
+//! - S3: a record bears the name by which the harness knows the test: that of its thread. No caller
+//!   gives a name. `scripts/test` fails if a record names no test.
 #![forbid(unsafe_code)]
 
 use std::fmt::Display;
@@ -25,21 +27,22 @@ use std::path::Path;
 /// The environment variable that names the file of records.
 pub const RECORDS: &str = "BURSTLINE_SKIPS";
 
-/// Reports that the calling test, `test`, does not run. `reason` says what is missing, and which
+/// Reports that the test on this thread does not run. `reason` says what is missing, and which
 /// command fixes that. The caller returns.
 ///
 /// # Panics
-/// If the file named by [`RECORDS`] cannot be written: the skip would not be counted.
-pub fn skip(test: impl AsRef<str>, reason: impl Display) {
-    record("skipped", test.as_ref(), &reason.to_string());
+/// If the skip could not be counted: see [`test_name`], and if the file named by [`RECORDS`] cannot
+/// be written.
+pub fn skip(reason: impl Display) {
+    record("skipped", &reason.to_string());
 }
 
-/// Reports that the calling test, `test`, omits a check or a case because of `reason`.
+/// Reports that the test on this thread omits a check or a case because of `reason`.
 ///
 /// # Panics
 /// See [`skip`].
-pub fn without(test: impl AsRef<str>, reason: impl Display) {
-    record("partly", test.as_ref(), &reason.to_string());
+pub fn without(reason: impl Display) {
+    record("partly", &reason.to_string());
 }
 
 /// Prints a test's packet counts: a line `ledger {...}` on standard output, which `make campaign`
@@ -60,16 +63,22 @@ pub fn ledger(offered: u64, delivered: u64, lost: &[(&str, u64)]) {
     assert_eq!(unaccounted, 0, "{offered} offered, {delivered} delivered, lost {lost:?}");
 }
 
-/// Returns the name of the test on this thread, from the thread's name: `main` if tests share one
-/// thread.
+/// Returns the name of the test on this thread, `module::function`, from the thread's name: `main`
+/// if tests share one thread.
+///
+/// # Panics
+/// If the thread has no name: a test has started it. Ask on the test's own thread.
 pub fn test_name() -> String {
-    std::thread::current().name().unwrap_or("a thread of a test").to_owned()
+    let thread = std::thread::current();
+    let name = thread.name().expect("a thread without a name is not the thread of a test");
+    name.to_owned()
 }
 
-fn record(kind: &str, test: &str, reason: &str) {
-    let reason = reason.lines().collect::<Vec<_>>().join(" ");
-    // A failure here cannot be reported; only the record below matters.
-    let _ = writeln!(io::stderr(), "{kind}: {test}: {reason}");
+fn record(kind: &str, reason: &str) {
+    let (test, reason) = (test_name(), reason.lines().collect::<Vec<_>>().join(" "));
+    // In one call, like the record below. A failure here cannot be reported; only the record
+    // matters.
+    let _ = io::stderr().write_all(format!("{kind}: {test}: {reason}\n").as_bytes());
     let Some(file) = std::env::var_os(RECORDS) else { return };
     let program = std::env::args_os().next().unwrap_or_default();
     let program = Path::new(&program).file_name().unwrap_or_default().to_string_lossy();

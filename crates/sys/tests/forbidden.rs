@@ -158,6 +158,9 @@ fn files_of_others_stay_closed_and_some_calls_fail() {
         command.args(["--exact", test, "--nocapture"]).env(FOLDER, &folder);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
+        if privileges::landlock_version() == 0 {
+            burstline_skip::without("no Landlock here: files of others are not closed");
+        }
         return;
     };
     let folder = PathBuf::from(folder);
@@ -168,8 +171,12 @@ fn files_of_others_stay_closed_and_some_calls_fail() {
         fs::write(folder.join("ours"), "x").unwrap();
         fs::rename(folder.join("ours"), folder.join("renamed")).unwrap();
         fs::remove_file(folder.join("renamed")).unwrap();
+        for (what, number, arguments, error) in failing() {
+            let refused = call(number, arguments).unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(error), "{what}");
+        }
         if !has_landlock {
-            return;
+            return; // the other process has reported it
         }
         for path in ["/etc/passwd", "/tmp", "/dev/mem", "/root"] {
             let denied = fs::File::open(path).map(drop).unwrap_err();
@@ -181,10 +188,6 @@ fn files_of_others_stay_closed_and_some_calls_fail() {
         let outside = folder.parent().unwrap().join("outside");
         let denied = fs::write(&outside, "x").unwrap_err();
         assert_eq!(denied.kind(), io::ErrorKind::PermissionDenied, "{}", outside.display());
-        for (what, number, arguments, error) in failing() {
-            let refused = call(number, arguments).unwrap_err();
-            assert_eq!(refused.raw_os_error(), Some(error), "{what}");
-        }
     })
     .join()
     .unwrap();

@@ -55,7 +55,7 @@ impl Bed {
         match Self::new() {
             Ok(bed) => Some(bed),
             Err(reason @ (BedError::NotPermitted | BedError::Missing { .. })) => {
-                skip(test_name(), reason);
+                skip(reason);
                 None
             }
             Err(fault) => panic!("{}: no bed: {fault}", test_name()),

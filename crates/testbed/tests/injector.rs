@@ -63,11 +63,11 @@ fn tally(interface: &str, at: i16, numbers: u32, has_fragments: bool) -> Tally {
 }
 
 /// Makes an injector, or reports that this needs root in the first user namespace.
-fn injector(test: &str, options: &InjectorOptions) -> Option<Injector> {
+fn injector(options: &InjectorOptions) -> Option<Injector> {
     match Injector::new(options) {
         Ok(injector) => Some(injector),
         Err(InjectorError::Bpf(error @ BpfError::NotPermitted { .. })) => {
-            skip(test, error);
+            skip(error);
             None
         }
         Err(error) => panic!("{error}"),
@@ -75,11 +75,11 @@ fn injector(test: &str, options: &InjectorOptions) -> Option<Injector> {
 }
 
 /// Returns whether maps and programs may be made here.
-fn may_program(test: &str) -> bool {
+fn may_program() -> bool {
     match MappedArray::create("probe", 1, 1) {
         Ok(_) => true,
         Err(error) => {
-            skip(test, error);
+            skip(error);
             false
         }
     }
@@ -92,9 +92,8 @@ fn print(what: &str, injected: &Injected) {
 
 #[test]
 fn a_program_sees_each_number_once() {
-    let test = "a_program_sees_each_number_once";
     let Some(bed) = Bed::or_skip() else { return };
-    if !may_program(test) {
+    if !may_program() {
         return;
     }
     let tagged = Frames {
@@ -112,7 +111,7 @@ fn a_program_sees_each_number_once() {
             let at = frames.number_at() as i16;
             let tally = tally(FAR, at, COUNT as u32, has_fragments);
             let options = InjectorOptions::numbered(FAR, &frames);
-            let Some(mut injector) = injector(test, &options) else { return };
+            let Some(mut injector) = injector(&options) else { return };
             // In two parts of odd size.
             let first = injector.inject(Amount::Frames(COUNT / 2 + 1), None).unwrap();
             let second = injector.inject(Amount::Frames(COUNT / 2 - 1), None).unwrap();
@@ -128,9 +127,8 @@ fn a_program_sees_each_number_once() {
 
 #[test]
 fn a_packet_socket_sees_each_number_once() {
-    let test = "a_packet_socket_sees_each_number_once";
     let Some(bed) = Bed::or_skip() else { return };
-    if !may_program(test) {
+    if !may_program() {
         return;
     }
     bed.far.run(move || {
@@ -139,7 +137,7 @@ fn a_packet_socket_sees_each_number_once() {
         let mut ring = Ring::open(FAR, &options).unwrap();
         let frames = Frames { first: 1 << 40, ..Frames::new(0, 60) };
         let numbered = InjectorOptions::numbered(FAR, &frames).to_stack();
-        let Some(mut numbered) = injector(test, &numbered) else { return };
+        let Some(mut numbered) = injector(&numbered) else { return };
         let identical = InjectorOptions::identical(FAR, &frames).to_stack();
         let mut identical = Injector::new(&identical).unwrap();
         for (injector, expected) in [(&mut numbered, 1), (&mut identical, 0)] {
@@ -176,9 +174,8 @@ fn take(ring: &mut Ring, numbers: impl Iterator<Item = u64>) {
 
 #[test]
 fn identical_frames_paced_frames_and_frames_for_a_time_are_counted() {
-    let test = "identical_frames_paced_frames_and_frames_for_a_time_are_counted";
     let Some(bed) = Bed::or_skip() else { return };
-    if !may_program(test) {
+    if !may_program() {
         return;
     }
     bed.far.run(move || {
@@ -188,7 +185,7 @@ fn identical_frames_paced_frames_and_frames_for_a_time_are_counted() {
         let tally = tally(FAR, at, 1, false);
         let identical = InjectorOptions::identical(FAR, &frames);
         let numbered = InjectorOptions::numbered(FAR, &frames);
-        let Some(mut identical) = injector(test, &identical) else { return };
+        let Some(mut identical) = injector(&identical) else { return };
         let mut numbered = Injector::new(&numbered).unwrap();
         for (amount, rate_pps) in [
             (Amount::Frames(300_000), None),
@@ -215,9 +212,8 @@ fn identical_frames_paced_frames_and_frames_for_a_time_are_counted() {
 
 #[test]
 fn what_cannot_be_injected_is_refused() {
-    let test = "what_cannot_be_injected_is_refused";
     let Some(bed) = Bed::or_skip() else { return };
-    if !may_program(test) {
+    if !may_program() {
         return;
     }
     bed.far.run(move || {

@@ -25,7 +25,7 @@ pub(super) fn make_pair() {
 }
 
 /// Runs a test in a namespace with a veth pair, `v0` and `v1`; reports if it may not.
-pub(super) fn with_pair(test: &str, job: impl FnOnce() + Send + 'static) {
+pub(super) fn with_pair(job: impl FnOnce() + Send + 'static) {
     let outcome = thread::spawn(move || {
         enter_new_network().map_err(XdpError::system("v0", "unshare(CLONE_NEWNET)"))?;
         // Only the test shall send packets. A kernel without IPv6 has no such file.
@@ -40,7 +40,7 @@ pub(super) fn with_pair(test: &str, job: impl FnOnce() + Send + 'static) {
     match outcome.join() {
         Ok(Ok(())) => {}
         Ok(Err(error @ (XdpError::NotPermitted { .. } | XdpError::NoMemory { .. }))) => {
-            skip(test, error);
+            skip(error);
         }
         Ok(Err(error)) => panic!("{error}"),
         Err(panic) => std::panic::resume_unwind(panic),
@@ -86,7 +86,7 @@ pub(super) fn frame(number: u32, length: usize) -> Vec<u8> {
 
 #[test]
 fn what_is_sent_arrives_and_its_frames_come_back() {
-    with_pair("what_is_sent_arrives_and_its_frames_come_back", || {
+    with_pair(|| {
         for (needs_wakeup, frame_bytes) in [(true, 2048), (false, 2048), (true, 4096)] {
             let default = SenderOptions::default();
             let options = SenderOptions { frames: 64, needs_wakeup, frame_bytes, ..default };
@@ -117,7 +117,7 @@ fn what_is_sent_arrives_and_its_frames_come_back() {
 
 #[test]
 fn what_the_driver_drops_is_counted_and_what_waits_is_kept() {
-    with_pair("what_the_driver_drops_is_counted_and_what_waits_is_kept", || {
+    with_pair(|| {
         let mut sender = Sender::open("v0", 0, &SenderOptions::default()).unwrap();
         let send = |sender: &mut Sender, count| {
             (0..count).for_each(|number| assert!(sender.push(&frame(number, 60))));
@@ -149,7 +149,7 @@ fn what_the_driver_drops_is_counted_and_what_waits_is_kept() {
 
 #[test]
 fn an_address_with_a_label_is_its_interfaces() {
-    with_pair("an_address_with_a_label_is_its_interfaces", || {
+    with_pair(|| {
         ip("address add 10.9.9.9/24 dev v0 label v0:login");
         assert!(
             burstline_sys::interface::addresses()

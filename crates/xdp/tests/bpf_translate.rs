@@ -3,7 +3,7 @@
 //! Without libpcap, or without the privilege to load programs, the test only reports that.
 #![cfg(not(miri))]
 
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_sys::filter::Instruction as Classic;
 use burstline_sys::pcap::{self, PcapError, RawInstruction};
 use burstline_xdp::bpf::Register::{R0, R1, R6};
@@ -180,13 +180,13 @@ fn as_xdp(raw: &[RawInstruction], has_fragments: bool) -> Result<Program, BpfErr
 fn is_left_out() -> bool {
     let ports = match pcap::compile("port 53", ETHERNET, 64, true) {
         Err(error @ PcapError::NotInstalled { .. }) => {
-            skip(test_name(), error);
+            skip(error);
             return true;
         }
         program => program.unwrap(),
     };
     if let Err(error @ BpfError::NotPermitted { .. }) = as_xdp(&ports, false) {
-        skip(test_name(), error);
+        skip(error);
         return true;
     }
     false

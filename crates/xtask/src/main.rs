@@ -13,6 +13,7 @@
 //! | `tested` | each file with `unsafe` names the tests that run it |
 //! | `atomics` | atomics only in the crates whose orderings are modelled |
 //! | `size` | lines, functions, files and folders stay small |
+//! | `skips` | no test prints why it cannot run and returns |
 //! | `leftovers` | nothing unfinished, and no mention of a folder outside the repository |
 //! | `licences` | every dependency may be used under the licences we accept |
 //! | `prose` | no phrases in printed text that read as translated |
@@ -35,6 +36,7 @@ mod prose;
 mod reading;
 mod sentences;
 mod size;
+mod skips;
 mod tested;
 mod unsafety;
 
@@ -80,6 +82,7 @@ fn check() -> Result<(usize, Vec<Finding>), String> {
     findings.extend(tested::check(&tree));
     findings.extend(atomics::check(&tree));
     findings.extend(size::check(&tree));
+    findings.extend(skips::check(&tree));
     findings.extend(leftovers::check(&tree));
     findings.extend(prose::check(&tree));
     findings.extend(sentences::check(&tree));

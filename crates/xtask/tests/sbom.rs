@@ -6,14 +6,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use serde_json::Value;
 
 #[test]
 fn each_part_of_the_program_is_named_with_licence_and_checksum() {
     for program in ["jq", "git"] {
         if Command::new(program).arg("--version").output().is_err() {
-            return skip(test_name(), format!("{program} is not installed: scripts/setup jq"));
+            return skip(format!("{program} is not installed: scripts/setup jq"));
         }
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();

@@ -17,7 +17,7 @@ fn ip(command: &str) {
 }
 
 /// Runs a test in a namespace with a veth pair, `v0` and `v1`; reports if it may not.
-fn with_pair(test: &str, job: impl FnOnce() + Send + 'static) {
+fn with_pair(job: impl FnOnce() + Send + 'static) {
     let work = move || {
         enter_new_network()?;
         for command in ["link add v0 type veth peer name v1", "link set v0 up", "link set v1 up"] {
@@ -29,7 +29,7 @@ fn with_pair(test: &str, job: impl FnOnce() + Send + 'static) {
     match thread::spawn(work).join() {
         Ok(Ok(())) => {}
         Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
-            skip(test, error);
+            skip(error);
         }
         Ok(Err(error)) => panic!("{error}"),
         Err(panic) => std::panic::resume_unwind(panic),
@@ -78,7 +78,7 @@ fn drain(sender: &mut TxRing) {
 
 #[test]
 fn what_is_sent_arrives_in_order_round_the_ring() {
-    with_pair("what_is_sent_arrives_in_order_round_the_ring", || {
+    with_pair(|| {
         for bypasses_queue in [true, false] {
             let mut ring = Ring::open("v1", &RingOptions::default()).unwrap();
             let mut sender = open(64, bypasses_queue);
@@ -99,7 +99,7 @@ fn what_is_sent_arrives_in_order_round_the_ring() {
 
 #[test]
 fn what_the_kernel_rejects_is_counted_and_the_others_keep_their_order() {
-    with_pair("what_the_kernel_rejects_is_counted_and_the_others_keep_their_order", || {
+    with_pair(|| {
         let mut ring = Ring::open("v1", &RingOptions::default()).unwrap();
         let mut sender = open(64, true);
         let mut expected = Vec::new();
@@ -122,7 +122,7 @@ fn what_the_kernel_rejects_is_counted_and_the_others_keep_their_order() {
 
 #[test]
 fn what_the_link_does_not_take_waits() {
-    with_pair("what_the_link_does_not_take_waits", || {
+    with_pair(|| {
         let mut ring = Ring::open("v1", &RingOptions::default()).unwrap();
         let mut sender = open(64, true);
         let frames: Vec<_> = (0..64).map(|number| frame(number, 60)).collect();

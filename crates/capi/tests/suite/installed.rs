@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use burstline_skip::{skip, test_name, without};
+use burstline_skip::{skip, without};
 
 /// How a program is linked to the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ fn is_there(tool: &str) -> bool {
 pub(crate) fn is_without_tools() -> bool {
     let missing = ["make", "cc", "pkg-config", "readelf"].into_iter().find(|tool| !is_there(tool));
     if let Some(tool) = missing {
-        skip(test_name(), format!("{tool} is not installed: scripts/setup test"));
+        skip(format!("{tool} is not installed: scripts/setup test"));
     }
     missing.is_some()
 }
@@ -202,7 +202,7 @@ fn the_manual_page_has_every_function() {
     }
     assert!(found > 25, "{found}");
     if !is_there("man") {
-        without(test_name(), "man is not installed: apt-get install man-db".to_owned());
+        without("man is not installed: apt-get install man-db".to_owned());
         return;
     }
     let mut man = Command::new("man");
@@ -219,7 +219,7 @@ fn the_header_is_c99_and_cpp() {
         [("cc", "c", ["c99", "c11"]), ("c++", "c++", ["c++11", "c++17"])]
     {
         if !is_there(compiler) {
-            without(test_name(), format!("{compiler} is not installed: scripts/setup test"));
+            without(format!("{compiler} is not installed: scripts/setup test"));
             continue;
         }
         for standard in standards {

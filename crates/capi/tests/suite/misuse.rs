@@ -1,5 +1,6 @@
 //! Mistakes of C programs, and the effect of a panic inside the library.
 
+use burstline_skip::skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -7,7 +8,6 @@ use crate::common::{Directory, Talker};
 use crate::installed::{
     Installed, Link, is_without_tools, library, panicking_library, repository, run,
 };
-use burstline_skip::skip;
 
 /// Flags for AddressSanitizer in programs that load the library, which is compiled without it.
 const SANITIZER: [&str; 2] = ["-fsanitize=address", "-fno-omit-frame-pointer"];
@@ -79,7 +79,7 @@ fn misuse_is_none_to_address_sanitizer() {
     }
     let directory = Directory::new();
     if !has_sanitizer(&directory) {
-        return skip("misuse_is_none_to_address_sanitizer", "cc has no address sanitizer");
+        return skip("cc has no address sanitizer");
     }
     let program = program(library(), "misuse", &directory, &SANITIZER);
     assert_eq!(beside_a_publisher(library(), &program, &directory), "misused\n");

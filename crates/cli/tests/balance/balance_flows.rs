@@ -13,9 +13,8 @@ use crate::conversations::{FRAME_BYTES, Name, Whereabouts, datagrams, flows, fra
 use crate::support::live::{Live, wait_until};
 use crate::support::sharing::{Names, start};
 use crate::support::talk::{iperf3, talk};
-use crate::support::{Directory, PROGRAM, judged_packets, other, two_cores_or_skip};
+use crate::support::{Directory, PROGRAM, judged_packets, other, other_or_skip, two_cores_or_skip};
 use burstline_afpacket::Sender;
-use burstline_skip::{skip, test_name};
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Host, NEAR, Program};
 use serde_json::Value;
 
@@ -174,10 +173,8 @@ impl Sensor {
 
 #[test]
 fn a_sensor_on_a_workers_interface_sees_just_its_packets() {
-    let name = &test_name();
     let Some(bed) = Bed::or_skip() else { return };
-    if other("tcpdump", &["--version"]).is_none() {
-        skip(name, "tcpdump is not installed: scripts/setup test");
+    if other_or_skip("tcpdump", &["--version"]).is_none() {
         return;
     }
     let directory = Directory::new("balance-sensors");
@@ -227,9 +224,7 @@ fn a_sensor_on_a_workers_interface_sees_just_its_packets() {
 
 #[test]
 fn a_sensor_reads_a_workers_log_from_a_pipe() {
-    if other("tshark", &["--version"]).is_none() {
-        let test = &test_name();
-        skip(test, "tshark is not installed: scripts/setup test");
+    if other_or_skip("tshark", &["--version"]).is_none() {
         return;
     }
     let names = Names::new("balance-pipe");

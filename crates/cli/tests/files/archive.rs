@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::support::{
     Directory, PROGRAM, REAL, REAL_PACKETS, assert_closed, judged_packets, last_object, other,
-    regular, run, run_json,
+    other_or_skip, regular, run, run_json,
 };
 use serde_json::Value;
 
@@ -171,7 +171,7 @@ fn info_says_what_capinfos_says() {
         let report = run_json(&["info", path], 0);
         let info = first(&report);
         let flags = ["-T", "-r", "-M", "-c", "-d", "-u", "-a", "-e", "-z", "-S", "-o"];
-        let Some(run) = other("capinfos", &[&flags[..], &[path]].concat()) else { return };
+        let Some(run) = other_or_skip("capinfos", &[&flags[..], &[path]].concat()) else { return };
         let line: Vec<&str> = run.stdout.trim().split('\t').collect();
         let number = |at: usize| line[at].parse::<f64>().unwrap();
         let near = |value: &Value, wanted: f64| {
@@ -225,7 +225,7 @@ fn assert_same(one: &str, other: &str) {
 fn conversations(file: &str) -> Option<Vec<[String; 5]>> {
     let fields = ["ip.src", "ip.dst", "udp.srcport", "udp.dstport", "tcp.srcport", "tcp.dstport"];
     let fields: Vec<&str> = fields.iter().flat_map(|field| ["-e", field]).collect();
-    let run = other("tshark", &[&["-r", file, "-T", "fields"], &fields[..]].concat())?;
+    let run = other_or_skip("tshark", &[&["-r", file, "-T", "fields"], &fields[..]].concat())?;
     let mut found: Vec<[String; 5]> = Vec::new();
     for line in run.stdout.lines() {
         let part: Vec<&str> = line.split('\t').collect();
@@ -288,7 +288,7 @@ fn community_ids_are_those_of_tshark() {
     for file in [file.as_str(), REAL] {
         let plugin = ["--enable-protocol", "communityid", "-o", "ip.defragment:false"];
         let fields = ["-T", "fields", "-e", "communityid", "-r", file];
-        let Some(run) = other("tshark", &[&plugin[..], &fields].concat()) else { return };
+        let Some(run) = other_or_skip("tshark", &[&plugin[..], &fields].concat()) else { return };
         let mut ids: Vec<&str> = run.stdout.lines().filter(|id| id.starts_with("1:")).collect();
         let all = ids.clone();
         ids.sort_unstable();
@@ -495,7 +495,7 @@ fn tshark_alone_comes_to_the_same_sum() {
     let directory = Directory::new("ledger");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/ledger-of-file.sh");
     let file = recording(&directory, "x.pcapng", REAL, &["--filter", "udp"]);
-    if other("tshark", &["--version"]).is_none() {
+    if other_or_skip("tshark", &["--version"]).is_none() {
         return;
     }
     let run = other("sh", &[script, &file]).unwrap();

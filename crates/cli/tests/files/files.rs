@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use crate::support::{
     Directory, REAL, REAL_PACKETS, assert_closed, command, counted_by_wireshark, judged_packets,
-    last_object, other, run, run_json,
+    last_object, other, other_or_skip, run, run_json,
 };
-use burstline_skip::{skip, test_name};
 
 /// Returns a pcap file with its header and record headers in the opposite byte order.
 fn swapped(pcap: &[u8]) -> Vec<u8> {
@@ -58,9 +57,8 @@ fn variants_made_by_other_programs_are_counted_alike() {
     let directory = Directory::new("variants");
     for format in ["pcap", "nsecpcap", "pcapng", "modpcap", "nokiapcap"] {
         let file = directory.file(format);
-        if other("editcap", &["-F", format, REAL, &file]).is_none() {
-            let test = &test_name();
-            return skip(test, "editcap is not installed: scripts/setup test");
+        if other_or_skip("editcap", &["-F", format, REAL, &file]).is_none() {
+            return;
         }
         if format == "nokiapcap" {
             // Neither libpcap nor we accept it: refused, not misread.
@@ -98,7 +96,7 @@ fn a_capture_of_a_capture_has_the_same_packets_and_times() {
     let directory = Directory::new("again");
     let file = directory.file("again.pcapng");
     assert_eq!(run(&["capture", REAL, "-w", &file, "--segment", "4k"]).code, Some(0));
-    let lines = |path: &str| other("tcpdump", &["-nn", "-tt", "-e", "-x", "-r", path]);
+    let lines = |path: &str| other_or_skip("tcpdump", &["-nn", "-tt", "-e", "-x", "-r", path]);
     let (Some(before), Some(after)) = (lines(REAL), lines(&file)) else { return };
     assert!(before.stdout.len() > 10_000);
     assert_eq!(before.stdout, after.stdout);

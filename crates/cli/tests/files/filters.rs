@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::support::{Directory, REAL, assert_closed, command, other, run, run_json};
-use burstline_skip::{skip, test_name, without};
+use crate::support::{Directory, REAL, assert_closed, command, other_or_skip, run, run_json};
+use burstline_skip::without;
 
 /// Each expression accepts some packets of [`mixed`] and rejects others.
 const EXPRESSIONS: &[&str] = &[
@@ -61,9 +61,9 @@ fn mixed(directory: &Directory, format: &str) -> String {
 
 /// Returns the number of packets that tcpdump passes, and a line with a dump of each.
 fn by_tcpdump(file: &str, expression: &str) -> Option<(u64, String)> {
-    let count = other("tcpdump", &["--count", "-r", file, expression])?;
+    let count = other_or_skip("tcpdump", &["--count", "-r", file, expression])?;
     let count = count.stdout.split_whitespace().next().unwrap().parse().unwrap();
-    let lines = other("tcpdump", &["-nn", "-tt", "-e", "-xx", "-r", file, expression])?;
+    let lines = other_or_skip("tcpdump", &["-nn", "-tt", "-e", "-xx", "-r", file, expression])?;
     Some((count, lines.stdout))
 }
 
@@ -106,9 +106,8 @@ fn a_program_is_as_good_as_its_expression() {
     let directory = Directory::new("filter-program");
     let file = mixed(&directory, "pcap");
     for expression in ["vlan 7 and udp", "tcp[tcpflags] & tcp-syn != 0"] {
-        let Some(program) = other("tcpdump", &["-y", "EN10MB", "-ddd", expression]) else {
-            return skip(test_name(), "tcpdump is not installed: scripts/setup test");
-        };
+        let words = ["-y", "EN10MB", "-ddd", expression];
+        let Some(program) = other_or_skip("tcpdump", &words) else { return };
         let one_line = program.stdout.replace('\n', ",");
         let (stored, written) = (directory.file("program"), directory.file("expression"));
         fs::write(&stored, &program.stdout).unwrap();
@@ -177,7 +176,7 @@ fn a_wrong_filter_is_refused_before_anything_is_written() {
     ] {
         let run = run(&["capture", REAL, "-w", &output, "--filter", filter]);
         if run.stderr.contains("apt-get install libpcap0.8") {
-            without(test_name(), run.stderr);
+            without(run.stderr);
             continue;
         }
         assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""), "{filter}: {}", run.stderr);

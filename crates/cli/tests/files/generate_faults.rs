@@ -1,8 +1,8 @@
 //! Faults while packets are sent, and an end at any moment: the ledger is exact.
 
 use crate::support::live::wait_until;
-use crate::support::{Directory, PROGRAM, assert_closed, is_root, last_object, other};
-use burstline_skip::{skip, test_name};
+use crate::support::{Directory, PROGRAM, assert_closed, is_root, last_object, other_or_skip};
+use burstline_skip::skip;
 use burstline_testbed::{Bed, FAR, NEAR, Program};
 use serde_json::Value;
 
@@ -143,12 +143,10 @@ fn what_is_longer_than_the_mtu_or_a_frame_is_counted_and_told() {
 fn who_may_not_inject_is_told_what_it_takes() {
     let job = [PROGRAM, "generate", "-o", "inject:lo", "--packets", "10"];
     // Root of a user namespace has no rights on the machine.
-    let test = &test_name();
-    let Some(refused) = other("unshare", &[&["-Urn"], &job[..]].concat()) else {
-        return skip(test, "unshare is not installed: scripts/setup test");
-    };
+    let words = [&["-Urn"], &job[..]].concat();
+    let Some(refused) = other_or_skip("unshare", &words) else { return };
     if refused.stderr.contains("unshare") {
-        return skip(test, format!("no user namespaces here: {}", refused.stderr));
+        return skip(format!("no user namespaces here: {}", refused.stderr));
     }
     let is_told = refused.stderr.contains("cap_bpf,cap_net_admin,cap_sys_admin+ep");
     assert!(refused.code == Some(1) && is_told, "{}", refused.stderr);

@@ -10,7 +10,7 @@ use crate::support::{
     Directory, REAL, REAL_PACKETS, Run, assert_closed, command, judged_packets, last_object, other,
     run, run_json,
 };
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 
 /// A file system of 4 MiB, or none if mounting is not permitted.
 struct SmallDisk(Directory);
@@ -33,7 +33,7 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_disk_keeps_what_it_has_and_counts_the_rest() {
     let Some(disk) = SmallDisk::mount() else {
-        return skip(test_name(), "mount is not permitted here");
+        return skip("mount is not permitted here");
     };
     for format in ["segmented", "pcapng", "pcap"] {
         let file = disk.0.file("a");

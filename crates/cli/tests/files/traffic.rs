@@ -13,7 +13,7 @@ use std::net::UdpSocket;
 use crate::support::live::Live;
 use crate::support::talk::{iperf3, talk};
 use crate::support::{Directory, is_root, judged_packets, other};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS};
 use serde_json::Value;
 
@@ -23,10 +23,9 @@ const DATAGRAMS: u64 = 100;
 
 #[test]
 fn real_traffic_through_both_kinds_of_port_is_in_the_file_to_the_packet() {
-    let name = &test_name();
     let Some(bed) = Bed::or_skip() else { return };
     if !is_root() {
-        skip(name, "XDP programs need root");
+        skip("XDP programs need root");
         return;
     }
     lay_second_cable(&bed);

@@ -6,11 +6,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_testbed::signal;
 use serde_json::Value;
 
-use crate::support::{other, run};
+use crate::support::{other_or_skip, run, started};
 
 /// A program that is ended when this is dropped.
 pub(crate) struct Ending(Child);
@@ -55,19 +55,13 @@ pub(crate) fn await_listener(port: u16) {
 pub(crate) fn start(program: &str, arguments: &[&str], step: &str) -> Option<Ending> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    match command.spawn() {
-        Ok(child) => Some(Ending(child)),
-        Err(error) => {
-            skip(test_name(), format!("{program}: {error}: scripts/setup {step}"));
-            None
-        }
-    }
+    started(program, step, command.spawn()).map_err(skip).ok().map(Ending)
 }
 
 /// Returns the records that a collector wrote into a folder, or `None` without nfdump, after
 /// counting the test as skipped.
 pub(crate) fn nfdump(folder: &str) -> Option<Vec<Value>> {
-    let read = other("nfdump", &["-R", folder, "-o", "json", "-q"])?;
+    let read = other_or_skip("nfdump", &["-R", folder, "-o", "json", "-q"])?;
     assert_eq!(read.code, Some(0), "{}", read.stderr);
     let records = serde_json::from_str(&format!("[{}]", read.stdout));
     Some(records.unwrap_or_else(|error| panic!("{error}: {}", read.stdout)))
@@ -78,7 +72,7 @@ pub(crate) fn nfdump(folder: &str) -> Option<Vec<Value>> {
 pub(crate) fn ask(tree: &str, sql: &str) -> Option<Vec<Value>> {
     let asked = run(&["query", sql, tree, "--json"]);
     if asked.stderr.contains("DuckDB is not installed") {
-        skip(test_name(), "DuckDB is not installed: scripts/setup query");
+        skip("DuckDB is not installed: scripts/setup query");
         return None;
     }
     assert_eq!(asked.code, Some(0), "{sql}: {}", asked.stderr);

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use crate::support::live::wait_until;
 use crate::support::{
-    Directory, REAL, REAL_PACKETS, Run, assert_closed, command, is_root, last_object, other, run,
-    run_json,
+    Directory, REAL, REAL_PACKETS, Run, assert_closed, command, is_root, last_object,
+    other_or_skip, run, run_json, started,
 };
-use burstline_skip::{skip, test_name, without};
+use burstline_skip::{skip, without};
 use serde_json::Value;
 
 /// Runs the verb, checks its sums, and returns the report.
@@ -72,12 +72,8 @@ fn duckdb(tree: &str, question: &str) -> Option<Vec<String>> {
          flows = duckdb.read_parquet('{tree}/**/*.parquet', hive_partitioning=True)\n\
          for row in duckdb.sql(\"\"\"{question}\"\"\").fetchall(): print(*row, sep='\\t')"
     );
-    let Ok(output) = Command::new(python()).args(["-c", &program]).stdin(Stdio::null()).output()
-    else {
-        without(test_name(), "DuckDB is not installed: scripts/setup query");
-        return None;
-    };
-    let run: Run = output.into();
+    let output = Command::new(python()).args(["-c", &program]).stdin(Stdio::null()).output();
+    let run: Run = started("DuckDB", "query", output).map_err(without).ok()?.into();
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     Some(run.stdout.lines().map(str::to_owned).collect())
 }
@@ -115,10 +111,12 @@ fn duckdb_and_tshark_find_the_same_conversations() {
     flows(&[REAL, "-o", &tree, "--sensor", "one", "--idle", "1h", "--active", "10h"], 0);
     let question = "select flow_id, sum(packets)::bigint, sum(bytes)::bigint from flows \
                     where protocol in (6, 17) and tunnel is null group by 1";
-    let Some(ours) = duckdb(&tree, question) else { return };
+    let Some(ours) = duckdb(&tree, question) else {
+        return skip("DuckDB is not installed: scripts/setup query");
+    };
     let fields = ["-T", "fields", "-e", "communityid", "-e", "frame.len", "-e", "ip.proto"];
     let arguments = [&["-r", REAL, "--enable-protocol", "communityid"], &fields[..]].concat();
-    let Some(tshark) = other("tshark", &arguments) else { return };
+    let Some(tshark) = other_or_skip("tshark", &arguments) else { return };
     assert_eq!(tshark.code, Some(0), "{}", tshark.stderr);
     let mut theirs: BTreeMap<String, [u64; 2]> = BTreeMap::new();
     for line in tshark.stdout.lines() {
@@ -275,7 +273,7 @@ fn what_cannot_be_a_tree_is_refused_in_one_line() {
 #[test]
 fn a_full_disk_loses_records_by_name_and_no_packets() {
     if !is_root() {
-        return skip(test_name(), "only root mounts a small file system");
+        return skip("only root mounts a small file system");
     }
     let directory = Directory::new("flows-full");
     let tree = directory.file("tree");
@@ -288,7 +286,7 @@ fn a_full_disk_loses_records_by_name_and_no_packets() {
     let output = Command::new("unshare").args(["-m", "sh", "-c", &script]).output().unwrap();
     let run: Run = output.into();
     if run.stderr.contains("unshare failed") || run.stderr.contains("mount:") {
-        return skip(test_name(), format!("no mount namespace here: {}", run.stderr.trim()));
+        return skip(format!("no mount namespace here: {}", run.stderr.trim()));
     }
     assert_eq!(run.code, Some(1), "{}", run.stderr);
     let report = last_object(&run.stdout);

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::collectors::{ask, await_listener, free_port, nfdump, start};
-use crate::support::{Directory, Run, run_json};
-use burstline_skip::{skip, test_name};
+use crate::support::{Directory, Run, run_json, started};
+use burstline_skip::skip;
 use serde_json::Value;
 
 /// The source of the reasons.
@@ -353,9 +353,9 @@ fn nfpcapd_has_the_same_records() {
     fs::create_dir(&folder).unwrap();
     let mut program = Command::new("nfpcapd");
     program.args(["-r", &file, "-w", &folder, "-e", "60,15"]).stdin(Stdio::null());
-    let done: Run = match program.output() {
+    let done: Run = match started("nfpcapd", "test", program.output()) {
         Ok(output) => output.into(),
-        Err(error) => return skip(test_name(), format!("nfpcapd: {error}: scripts/setup test")),
+        Err(reason) => return skip(reason),
     };
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     let Some(ours) = ours(&directory, &file) else { return };
@@ -425,11 +425,12 @@ fn softflowd_has_the_same_records() {
         program.args(["-t", limit]);
     }
     program.args(["-t", "maxlife=60", "-t", "expint=1", "-p", &directory.file("pid")]);
-    let done: Run = match program.stdin(Stdio::null()).output() {
+    let output = program.stdin(Stdio::null()).output();
+    let done: Run = match started("softflowd", "sensors", output) {
         Ok(output) => output.into(),
-        Err(error) => {
+        Err(reason) => {
             collector.end();
-            return skip(test_name(), format!("softflowd: {error}: scripts/setup sensors"));
+            return skip(reason);
         }
     };
     assert_eq!(done.code, Some(0), "{}", done.stderr);

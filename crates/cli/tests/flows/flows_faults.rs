@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::collectors::ask;
 use crate::support::{Directory, Run, assert_closed, command, last_object, run, run_json};
-use burstline_skip::{test_name, without};
+use burstline_skip::without;
 use serde_json::json;
 
 /// Writes a pcap in us with packets of one conversation at these times, in s since 1970.
@@ -220,7 +220,7 @@ fn a_file_of_an_older_schema_is_read_and_not_compacted_with_others() {
         return;
     }
     if !make_older(&files[0]) {
-        return without(test_name(), "no DuckDB to write a file: scripts/setup query");
+        return without("no DuckDB to write a file: scripts/setup query");
     }
     let wanted = [json!([0, 10, 0, 100]), json!([1, 10, 10, 100])];
     assert_eq!(ask(&tree, sql).unwrap(), wanted);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use crate::collectors::ask;
-use crate::support::{Directory, command, other, run_json};
+use crate::support::{Directory, command, other, other_or_skip, run_json};
 use serde_json::Value;
 
 /// Size of a segment here, and the offset of its trailer. Source: docs/format.md.
@@ -110,6 +110,9 @@ fn tshark_and_the_trailers_have_each_first_packet_where_its_record_says() {
 
 #[test]
 fn each_file_of_a_set_has_its_own_numbers() {
+    if other_or_skip("tshark", &["--version"]).is_none() {
+        return;
+    }
     let directory = Directory::new("flows-places-set");
     let folder = directory.file("set");
     fs::create_dir(&folder).unwrap();
@@ -154,6 +157,9 @@ fn what_lies_in_no_file_names_none() {
 /// them to segments.
 #[test]
 fn beside_a_recorder_numbers_are_those_of_its_recording() {
+    if other_or_skip("tshark", &["--version"]).is_none() {
+        return;
+    }
     let directory = Directory::new("flows-places-log");
     let (recording, tree) = (directory.file("r.pcapng"), directory.file("tree"));
     let run_time = directory.file("run");

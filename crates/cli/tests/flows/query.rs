@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::support::live::wait_until;
 use crate::support::service::is_alive;
 use crate::support::{Directory, PROGRAM, Run, command, last_object, regular, run, run_json};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use serde_json::{Value, json};
 
 /// Makes a tree of two sensors: 4,000 and 2,000 packets of the same 40 flows. Returns `None`
@@ -21,7 +21,7 @@ fn tree(directory: &Directory) -> Option<String> {
     }
     let asked = run(&["query", "SELECT 1 AS one", &tree, "--csv"]);
     if asked.stderr.contains("DuckDB is not installed") {
-        skip(test_name(), "DuckDB is not installed: scripts/setup query");
+        skip("DuckDB is not installed: scripts/setup query");
         return None;
     }
     assert_eq!((asked.code, &asked.stdout[..]), (Some(0), "one\n1\n"), "{}", asked.stderr);
@@ -155,7 +155,7 @@ fn times_with_a_zone_are_answered_or_what_they_need_is_named() {
     assert!(is_named(&done) && done.stderr.lines().count() == 1, "{}", done.stderr);
     let done = ask("");
     if is_named(&done) {
-        return skip(test_name(), "pytz is not installed: scripts/setup query");
+        return skip("pytz is not installed: scripts/setup query");
     }
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     let rows = last_object(&done.stdout)["rows"].clone();

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::support::live::wait_until;
 use crate::support::{Directory, PROGRAM, REAL, command, is_root, other, run, run_json};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_testbed::{Bed, Program};
 use serde_json::Value;
 
@@ -93,9 +93,8 @@ fn a_device_that_passes_nothing_has_no_throughput_and_an_interrupt_prints_what_i
 
 #[test]
 fn devices_are_started_here_and_compared_in_one_run() {
-    let test = &test_name();
     if !is_root() {
-        return skip(test, "XDP takes root");
+        return skip("XDP takes root");
     }
     if Bed::or_skip().is_none() {
         return;
@@ -135,9 +134,8 @@ fn devices_are_started_here_and_compared_in_one_run() {
 
 #[test]
 fn a_test_of_devices_is_a_scenario_with_a_record_for_report_and_compare() {
-    let test = &test_name();
     if !is_root() {
-        return skip(test, "XDP takes root");
+        return skip("XDP takes root");
     }
     if Bed::or_skip().is_none() {
         return;

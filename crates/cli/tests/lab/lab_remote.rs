@@ -14,7 +14,7 @@ use std::{fs, io};
 use crate::support::live::wait_until;
 use crate::support::ssh::Server;
 use crate::support::{Directory, PROGRAM, is_root, other, run};
-use burstline_skip::{skip, test_name, without};
+use burstline_skip::{skip, without};
 use burstline_testbed::{Bed, Host, NEAR_ADDRESS, Program, signal};
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ struct Machines {
 impl Machines {
     fn or_skip(before: &[&str]) -> Option<Self> {
         if !is_root() {
-            skip(test_name(), "sshd and packet sockets in namespaces take root");
+            skip("sshd and packet sockets in namespaces take root");
             return None;
         }
         let bed = Bed::or_skip()?;
@@ -265,7 +265,7 @@ fn nothing_is_left_there_of_a_run_that_is_killed_or_interrupted() {
 fn clocks_that_are_apart_are_told_apart() {
     const APART_NS: i64 = 5_000_000_000_000;
     if !Path::new("/proc/self/ns/time").exists() {
-        return without(test_name(), "this kernel has no time namespaces");
+        return without("this kernel has no time namespaces");
     }
     // unshare(1) forks: only children are in the new time namespace.
     let words = ["unshare", "--time", "--monotonic=5000", "--fork", "--kill-child"];

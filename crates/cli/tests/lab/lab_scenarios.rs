@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::support::live::wait_until;
 use crate::support::{Directory, Run, command, last_object, run, run_json};
-use burstline_skip::{skip, test_name, without};
+use burstline_skip::{skip, without};
 use burstline_testbed::Bed;
 use serde_json::Value;
 
@@ -155,8 +155,7 @@ fn an_early_end_keeps_what_is_done() {
 #[test]
 fn instructions_and_caches_of_contenders_in_memory_are_simulated() {
     if std::process::Command::new("valgrind").arg("--version").output().is_err() {
-        let test = &test_name();
-        return skip(test, "valgrind is not installed: scripts/setup rivals");
+        return skip("valgrind is not installed: scripts/setup rivals");
     }
     let directory = Directory::new("lab-simulate");
     let out = directory.file("out");
@@ -182,7 +181,6 @@ const SAMPLED: [&str; 7] = ["poll", "copy", "hash", "enqueue", "free", "idle_pol
 
 #[test]
 fn the_program_counts_as_its_own_contender() {
-    let test = &test_name();
     if Bed::or_skip().is_none() {
         return;
     }
@@ -199,7 +197,7 @@ fn the_program_counts_as_its_own_contender() {
     for row in rows {
         let status = row["status"].as_str().unwrap();
         if status.contains("BPF") || status.contains("not permitted") {
-            without(test, status);
+            without(status);
             continue;
         }
         assert_eq!((status, &row["metrics"]["lost"]["median"]), ("run", &0.0.into()), "{row}");
@@ -253,7 +251,6 @@ fn a_contender_receives_while_it_sends() {
 /// By the packet's 30th byte, of many flows: a worker counts each packet, whoever distributes them.
 #[test]
 fn packets_are_spread_over_workers_by_us_and_by_dpdk() {
-    let test = &test_name();
     if Bed::or_skip().is_none() {
         return;
     }
@@ -272,7 +269,7 @@ fn packets_are_spread_over_workers_by_us_and_by_dpdk() {
             let is_known =
                 ["built without DPDK", "BPF", "not permitted"].map(|w| status.contains(w));
             assert!(is_known.contains(&true), "{row}");
-            without(test, status);
+            without(status);
             continue;
         }
         assert_eq!(row["metrics"]["lost"]["median"], 0.0, "{row}");
@@ -307,7 +304,6 @@ fn a_bounce_beside_a_switch_is_called_one() {
 
 #[test]
 fn packets_are_timed_through_a_contender() {
-    let test = &test_name();
     if Bed::or_skip().is_none() {
         return;
     }
@@ -321,7 +317,7 @@ fn packets_are_timed_through_a_contender() {
     for row in found["rows"].as_array().unwrap() {
         let status = row["status"].as_str().unwrap();
         if status.contains("BPF") || status.contains("not permitted") {
-            without(test, status);
+            without(status);
             continue;
         }
         let median = |name: &str| row["metrics"][name]["median"].as_f64().unwrap();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use burstline_skip::{skip, test_name, without};
+use burstline_skip::{skip, without};
 use serde_json::Value;
 
 use crate::support::{Directory, Run, last_object, run};
@@ -95,7 +95,7 @@ fn a_plan_that_is_tried_comes_out_as_planned() {
     for flags in [&["--workers", "1"][..], &["--workers", "3", "--share-cores"], &["gen:"]] {
         let run = plan(&[flags, &["--try", "--json"]].concat());
         if run.stderr.contains("physical core") {
-            without(test_name(), run.stderr);
+            without(run.stderr);
             continue;
         }
         assert_eq!(run.code, Some(0), "{}", run.stderr);
@@ -187,7 +187,7 @@ fn a_job_takes_the_words_of_a_plan() {
     let flags = ["--placement=A_A", "--pool-node=0", "--stack-node=0", "--node=0", "--json"];
     let run = run(&[&capture[..], &flags].concat());
     if run.stderr.contains("physical core") {
-        skip(test_name(), run.stderr);
+        skip(run.stderr);
         return;
     }
     assert_eq!(run.code, Some(0), "{}", run.stderr);

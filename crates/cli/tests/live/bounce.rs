@@ -13,7 +13,7 @@ use crate::support::live::{Live, wait_until};
 use crate::support::{
     Directory, PROGRAM, REAL, REAL_PACKETS, assert_closed, is_root, last_object, run_json,
 };
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_sys::affinity::allowed_cores;
 use burstline_testbed::{Bed, FAR, NEAR, Program};
 use serde_json::Value;
@@ -21,7 +21,7 @@ use serde_json::Value;
 /// Returns two cables, or `None` after reporting why not.
 fn bed_or_skip() -> Option<Bed> {
     if !is_root() {
-        skip(test_name(), "XDP takes root");
+        skip("XDP takes root");
         return None;
     }
     let bed = Bed::or_skip()?;

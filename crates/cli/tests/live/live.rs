@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use crate::support::live::{Live, send_frames, wait_until};
 use crate::support::{Directory, PROGRAM, assert_closed, is_root, judged_packets, last_object};
 use burstline_afpacket::socket_to_inherit;
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_sys::users;
 use burstline_testbed::{Bed, FAR, NEAR};
 
@@ -169,10 +169,9 @@ fn rights_are_kept_where_that_is_asked_for() {
 
 #[test]
 fn a_port_that_root_has_opened_is_read_by_somebody_else() {
-    let name = &test_name();
     let Some(bed) = Bed::or_skip() else { return };
     if !is_root() || users::account("nobody").is_none() {
-        return skip(name, "it takes root, and a user nobody");
+        return skip("it takes root, and a user nobody");
     }
     let directory = Directory::new("live-somebody");
     let file = directory.file("x.pcapng");
@@ -241,7 +240,7 @@ fn an_ordinary_user_counts_in_a_network_of_his_own() {
     let is_possible = probe.output().is_ok_and(|output| output.status.success());
     if !is_possible {
         let why = "user namespaces are not permitted here, or this user may not become another";
-        return skip(test_name(), why);
+        return skip(why);
     }
     let directory = Directory::new("live-ordinary");
     let program = readable_program(&directory);
@@ -275,8 +274,7 @@ fn a_user_without_rights_counts_on_a_socket_that_he_was_left() {
         command
     };
     if !crate::support::is_root() {
-        let test = &test_name();
-        return skip(test, "only root can start programs as another user");
+        return skip("only root can start programs as another user");
     }
     let wrong = bed.far.run({
         let count = count.clone();

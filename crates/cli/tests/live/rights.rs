@@ -6,21 +6,21 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_sys::privileges::Held;
 use burstline_sys::users::{Account, account};
 
 use crate::support::endless::{end, start};
 use crate::support::live::wait_until;
 use crate::support::{
-    Directory, PROGRAM, REAL, assert_closed, command, is_root, other, run, run_json,
+    Directory, PROGRAM, REAL, assert_closed, command, is_root, other, other_or_skip, run, run_json,
 };
 
 /// Returns an unprivileged user.
 fn nobody() -> Option<Account> {
     let found = account("nobody").filter(|_| is_root());
     if found.is_none() {
-        skip(test_name(), "it takes root, and a user nobody");
+        skip("it takes root, and a user nobody");
     }
     found
 }
@@ -183,8 +183,8 @@ fn root_stays_for_files_that_are_made_later_and_nothing_else() {
 /// strace reports the order of these events.
 #[test]
 fn the_first_byte_is_read_without_rights() {
-    if nobody().is_none() || other("strace", &["-V"]).is_none() {
-        return skip(test_name(), "needs root, a user nobody, and strace: scripts/setup test");
+    if nobody().is_none() || other_or_skip("strace", &["-V"]).is_none() {
+        return;
     }
     let directory = Directory::new("rights-order");
     let (input, trace) = (directory.file("in.pcap"), directory.file("trace"));

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::support::sharing::{Names, pcap_header, pcap_packets, reader_of};
 use crate::support::{PROGRAM, REAL, REAL_PACKETS, is_root, judged_packets, other};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use serde_json::Value;
 
 /// Publishes packets from a pipe; a small log keeps the tests short.
@@ -232,7 +232,7 @@ fn names_that_are_taken_or_missing_are_told_with_what_mends_it() {
 #[test]
 fn a_socket_is_for_whom_it_was_made_for() {
     if !is_root() {
-        return skip(test_name(), "needs root, for another user");
+        return skip("needs root, for another user");
     }
     let names = Names::new("shared-users");
     let program = names.0.file("burstline");

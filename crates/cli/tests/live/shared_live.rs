@@ -10,8 +10,8 @@ use crate::support::sensors::{
     Installed, QUESTIONS, ask_for_names, interrupt, is_suricata_there, line_of_page, rename_far,
 };
 use crate::support::sharing::{Names, reader_of, start};
-use crate::support::{other, selected};
-use burstline_skip::{skip, test_name, without};
+use crate::support::{other_or_skip, selected};
+use burstline_skip::without;
 use burstline_testbed::{Bed, FAR};
 
 const FRAMES: u64 = 20_000;
@@ -84,8 +84,8 @@ fn a_stopped_reader_and_a_killed_one_cost_the_others_nothing() {
 #[test]
 fn the_programs_of_the_page_read_what_a_balancer_publishes() {
     for program in ["tcpdump", "tshark", "dumpcap"] {
-        if other(program, &["--version"]).is_none() {
-            return skip(test_name(), format!("{program} is not installed: scripts/setup test"));
+        if other_or_skip(program, &["--version"]).is_none() {
+            return;
         }
     }
     let Some(bed) = Bed::or_skip() else { return };
@@ -118,7 +118,7 @@ fn the_programs_of_the_page_read_what_a_balancer_publishes() {
         programs.push(start("suricata", &command, "Engine started"));
         readers += 1;
     } else {
-        without(test_name(), "Suricata is not installed: scripts/setup sensors");
+        without("Suricata is not installed: scripts/setup sensors");
     }
     names.wait_for_readers("tap", readers);
 

@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 
 use crate::support::endless::{end, ended, signal, start};
 use crate::support::{Directory, assert_closed, command, hangup, judged_packets, other};
-use burstline_skip::{test_name, without};
+use burstline_skip::without;
 use burstline_sys::memory::Reservation;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ fn signal_each(child: &Child, names: &[&str]) {
 
 #[test]
 fn a_signal_ends_a_count_with_its_ledger() {
-    let hangup = hangup(&test_name());
+    let hangup = hangup();
     for name in ["-INT", "-TERM"].into_iter().chain(hangup) {
         let report = end(start(&["count", "gen:", "gen:?rate=1000"]), name);
         assert_closed(&report);
@@ -196,7 +196,7 @@ fn kill_leaves_no_memory_behind() {
     let reservation = Reservation::take_alone(8).filter(|reserved| reserved.pages() == 8);
     let pages = if reservation.is_some() { "2m" } else { "4k" };
     if reservation.is_none() {
-        without(test_name(), "no 2 MiB pages can be reserved: it takes root");
+        without("no 2 MiB pages can be reserved: it takes root");
     }
     let free_before = free();
 

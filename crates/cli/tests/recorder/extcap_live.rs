@@ -17,8 +17,8 @@ use std::sync::LazyLock;
 use crate::support::live::wait_until;
 use crate::support::sensors::line_of_page;
 use crate::support::sharing::{Job, Names, pcap_header, pcap_packets};
-use crate::support::{PROGRAM, capinfos, is_root, judged_packets, other};
-use burstline_skip::{skip, test_name};
+use crate::support::{PROGRAM, capinfos, is_root, judged_packets, other, other_or_skip};
+use burstline_skip::skip;
 use burstline_testbed::{Bed, FAR_ADDRESS, Host, Program, signal};
 
 const GENERATED: &str = "gen:?rate=2000&flows=16&seed=3&size=100";
@@ -36,10 +36,11 @@ struct Place {
 
 impl Place {
     fn or_skip() -> Option<Self> {
-        if other("tshark", &["--version"]).is_none() || !is_root() {
-            skip(test_name(), "needs root and tshark: scripts/setup test");
+        if !is_root() {
+            skip("needs root");
             return None;
         }
+        other_or_skip("tshark", &["--version"])?;
         let names = Names::new("extcap");
         let folder = names.0.file("extcap");
         fs::create_dir(&folder).unwrap();

@@ -25,7 +25,7 @@ use crate::support::live::{Live, send_frames, send_frames_from, send_from, wait_
 use crate::support::{Directory, is_root, judged_packets, last_object, other, run};
 use burstline_memif::{DeviceOptions, Port};
 use burstline_peer::{LONGEST, OFFLOAD_BYTES, Put, ToPeer};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_testbed::{Bed, FAR, Frames, signal};
 use burstline_wire::files::{Counters, Decoder, FormatError, Step};
 use serde_json::Value;
@@ -241,9 +241,8 @@ fn a_packet_sockets_recording_says_what_the_ring_had_no_room_for() {
 
 #[test]
 fn an_xdp_sockets_recording_says_what_its_rings_had_no_room_for() {
-    let name = &test_name();
     if !is_root() {
-        return skip(name, "needs root");
+        return skip("needs root");
     }
     let Some(bed) = Bed::or_skip() else { return };
     for flags in ["--format segmented", "--format pcapng", "--keep 1h --trigger drop --after 1h"] {

@@ -8,7 +8,7 @@ use crate::support::sharing::{pcap_header, pcap_packets};
 use crate::support::{
     Directory, REAL, REAL_PACKETS, assert_closed, is_root, judged_packets, other, run, run_json,
 };
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use serde_json::Value;
 
 /// Returns the files of a directory by name, except `input`.
@@ -258,7 +258,7 @@ fn outputs_are_their_owners() {
     run_json(&["capture", REAL, "-w", &link, "--format", "pcap", "--follow-links"], 0);
     assert!(fs::read(&file).unwrap() != before);
     if !is_root() {
-        return skip(test_name(), "only root gives files away");
+        return skip("only root gives files away");
     }
     run_json(&["capture", REAL, "-w", &file, "--owner", "1:2"], 0);
     assert_eq!((metadata().uid(), metadata().gid()), (1, 2));

@@ -9,16 +9,16 @@ use std::process::{Command, Stdio};
 use crate::support::live::wait_until;
 use crate::support::{
     Directory, PROGRAM, REAL, REAL_PACKETS, Run, assert_closed, judged_packets, last_object, other,
-    run, run_json,
+    other_or_skip, run, run_json,
 };
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_sys::direct::free_bytes;
 use serde_json::Value;
 
 /// Runs the program under strace, which logs the calls of `what` to `log`, or makes them fail.
 fn traced(what: &[&str], log: &str, arguments: &[&str]) -> Option<Run> {
     let strace = [&["-f", "-y", "-o", log][..], what, &[PROGRAM]].concat();
-    other("strace", &[&strace[..], arguments].concat())
+    other_or_skip("strace", &[&strace[..], arguments].concat())
 }
 
 #[test]
@@ -135,9 +135,9 @@ const INTO_OVERLAY: &str = "
 fn a_file_system_that_refuses_direct_writes_gets_ordinary_ones() {
     let (below, out) = (Directory::new("overlay"), Directory::new("from-overlay"));
     let words = ["--mount", "sh", "-c", INTO_OVERLAY, PROGRAM, &below.file(""), &out.file("")];
-    let Some(run) = other("unshare", &words) else { return };
+    let Some(run) = other_or_skip("unshare", &words) else { return };
     if run.code == Some(77) || run.stderr.contains("unshare failed") {
-        return skip(test_name(), "mount is not permitted here");
+        return skip("mount is not permitted here");
     }
     assert_eq!(run.code, Some(0), "{}{}", run.stderr, run.stdout);
     assert_closed(&last_object(&run.stdout));
@@ -233,7 +233,7 @@ fn a_file_on_a_full_disk_is_closed_and_has_the_whole_ledger() {
     // Room for whole segments and a little more for the closing counts, or for the segments only.
     for kib in [(4 << 10) + 100, 4 << 10] {
         let Some(disk) = Disk::mount("closes", kib) else {
-            return skip(test_name(), "mount is not permitted here");
+            return skip("mount is not permitted here");
         };
         for (name, format) in [
             ("x.pcapng", "segmented"),
@@ -253,7 +253,7 @@ fn a_file_on_a_full_disk_is_closed_and_has_the_whole_ledger() {
 #[test]
 fn recording_ends_before_the_disk_is_full() {
     let Some(disk) = Disk::mount("floor", 16 << 10) else {
-        return skip(test_name(), "mount is not permitted here");
+        return skip("mount is not permitted here");
     };
     let file = disk.0.file("x.pcapng");
     let job = ["capture", "gen:?packets=40000&size=1000", "-w", &file, "--pages", "4k"];

@@ -13,7 +13,7 @@ use crate::support::{
     Directory, assert_closed, capinfos, command, is_root, judged_packets, last_object, other, run,
     run_json,
 };
-use burstline_skip::{ledger, skip, test_name};
+use burstline_skip::{ledger, skip};
 use burstline_wire::files::{
     InterfaceDescription, PacketToWrite, PcapngEncoder, SectionDescription,
 };
@@ -135,7 +135,7 @@ fn files_in_several_folders_take_turns() {
 fn one_disk_that_fails_ends_the_others_in_good_order() {
     let directory = Directory::new("stripe-full");
     if !is_root() {
-        return skip(test_name(), "mount takes root");
+        return skip("mount takes root");
     }
     for folder in ["full", "roomy"] {
         fs::create_dir(directory.file(folder)).unwrap();
@@ -143,7 +143,7 @@ fn one_disk_that_fails_ends_the_others_in_good_order() {
     let full = directory.file("full");
     let mounted = other("mount", &["-t", "tmpfs", "-o", "size=8m", "tmpfs", &full]);
     if mounted.is_none_or(|run| run.code != Some(0)) {
-        return skip(test_name(), "mount is not permitted here");
+        return skip("mount is not permitted here");
     }
     let all = directory.file("{roomy,full}/x.pcapng");
     let report = run(&["capture", "gen:?packets=60000&size=1000", "-w", &all, "--json"]);
@@ -163,7 +163,7 @@ fn one_disk_that_fails_ends_the_others_in_good_order() {
 #[test]
 fn a_set_may_have_files_of_others() {
     if !is_root() {
-        return skip(test_name(), "giving a file away takes root");
+        return skip("giving a file away takes root");
     }
     let directory = Directory::new("others");
     let folder = directory.file("set");

@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 use crate::support::selected;
 use crate::support::sharing::{Job, Names, pcap_header, pcap_record};
 use crate::support::verdicts::sum;
-use burstline_skip::{skip, test_name, without};
+use burstline_skip::{skip, without};
 use serde_json::Value;
 
 const PACKETS: u64 = 6_000;
@@ -39,7 +39,7 @@ impl Built {
         let is_there = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
         let missing = ["make", "cc", "pkg-config"].into_iter().find(|tool| !is_there(tool));
         if let Some(tool) = missing {
-            skip(test_name(), format!("{tool} is not installed: scripts/setup test"));
+            skip(format!("{tool} is not installed: scripts/setup test"));
             return None;
         }
         Some(BUILT.get_or_init(Self::make))
@@ -66,7 +66,7 @@ impl Built {
     pub(crate) fn versions(&self) -> Vec<u32> {
         let has_two = self.0.join("host2").is_file();
         if !has_two {
-            without(test_name(), "libdaq-dev is not installed: scripts/setup sensors");
+            without("libdaq-dev is not installed: scripts/setup sensors");
         }
         if has_two { vec![2, 3] } else { vec![3] }
     }

@@ -17,8 +17,8 @@ use crate::support::live::{Live, wait_until};
 use crate::support::sensors::{Installed, interrupt, is_suricata_there, line_of_page, repository};
 use crate::support::sharing::Names;
 use crate::support::verdicts::{Worker, sum};
-use crate::support::{Directory, is_root, other};
-use burstline_skip::{skip, test_name};
+use crate::support::{Directory, is_root, is_there, other_or_skip};
+use burstline_skip::skip;
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Host, NEAR, serve_bytes};
 use serde_json::Value;
 
@@ -33,10 +33,8 @@ struct Line {
 
 impl Line {
     fn or_skip() -> Option<Self> {
-        if !is_root()
-            || ["ethtool", "curl"].iter().any(|name| other(name, &["--version"]).is_none())
-        {
-            skip(test_name(), "needs root, ethtool and curl");
+        if !is_root() || !["ethtool", "curl"].into_iter().all(is_there) {
+            skip("needs root, ethtool and curl");
             return None;
         }
         let bed = Bed::or_skip()?;
@@ -256,8 +254,8 @@ fn two_instances_of_a_daq_host_are_in_line_both_ways() {
 /// tcpdump in line, by both commands of the page.
 #[test]
 fn tcpdump_is_a_firewall_between_two_interfaces() {
-    if other("tcpdump", &["--version"]).is_none() {
-        return skip(test_name(), "tcpdump is not installed: scripts/setup test");
+    if other_or_skip("tcpdump", &["--version"]).is_none() {
+        return;
     }
     let Some(line) = Line::or_skip() else { return };
     line.rename();
@@ -310,7 +308,7 @@ fn tcpdump_is_a_firewall_between_two_interfaces() {
 #[test]
 fn suricata_drops_by_its_rules_between_two_interfaces() {
     if !is_suricata_there() {
-        return skip(test_name(), "Suricata is not installed: scripts/setup sensors");
+        return skip("Suricata is not installed: scripts/setup sensors");
     }
     let Some(line) = Line::or_skip() else { return };
     line.rename();

@@ -7,8 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::support::live::wait_until;
 use crate::support::sharing::{Job, Names};
-use crate::support::{other, run, selected};
-use burstline_skip::{skip, test_name};
+use crate::support::{other_or_skip, run, selected};
 use serde_json::Value;
 
 const PACKETS: u64 = 2_000;
@@ -26,10 +25,7 @@ struct Line {
 
 impl Line {
     fn or_skip(test: &str, device: &str) -> Option<Self> {
-        if other("tcpdump", &["--version"]).is_none() {
-            skip(test_name(), "tcpdump is not installed: scripts/setup test");
-            return None;
-        }
+        other_or_skip("tcpdump", &["--version"])?;
         let names = Names::new(test);
         let [file, out, said, heard] =
             ["in.pcap", "out.pcap", "said", "heard"].map(|name| names.0.file(name));

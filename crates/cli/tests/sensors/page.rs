@@ -14,18 +14,14 @@ use crate::support::sensors::{
     is_suricata_there, library, line_of_page, rename_far,
 };
 use crate::support::sharing::Names;
-use crate::support::{other, selected};
+use crate::support::{other_or_skip, selected};
 use crate::suricata_said::{self, flows};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_testbed::{Bed, FAR_ADDRESS, Host, NEAR, serve_bytes, signal};
 
 /// Returns whether these programs are installed; if not, the test is counted as skipped.
 fn are_there(programs: &[&str]) -> bool {
-    let missing = programs.iter().find(|name| other(name, &["--version"]).is_none());
-    if let Some(missing) = missing {
-        skip(test_name(), format!("{missing} is not installed: scripts/setup test"));
-    }
-    missing.is_none()
+    programs.iter().all(|name| other_or_skip(name, &["--version"]).is_some())
 }
 
 /// tcpdump in place of the sensors, on the interfaces that the page's first commands create.
@@ -179,7 +175,7 @@ const REQUESTS: usize = 20;
 #[test]
 fn suricata_has_all_workers_in_one_process() {
     if !is_suricata_there() {
-        return skip(test_name(), "Suricata is not installed: scripts/setup sensors");
+        return skip("Suricata is not installed: scripts/setup sensors");
     }
     if !are_there(&["ethtool", "curl"]) {
         return;

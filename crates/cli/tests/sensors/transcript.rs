@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_testbed::Bed;
 
-use crate::support::other;
+use crate::support::is_there;
 use crate::support::sensors::{Installed, is_suricata_there, repository};
 use crate::support::sharing::Names;
 
@@ -24,9 +24,9 @@ fn lasting(transcript: &str) -> Vec<String> {
 
 #[test]
 fn suricata_alerts_on_a_published_log_as_the_transcript_shows() {
-    if !is_suricata_there() || other("tcpreplay", &["--version"]).is_none() {
+    if !is_suricata_there() || !is_there("tcpreplay") {
         let lacks = "Suricata or tcpreplay is not installed: scripts/setup sensors rivals";
-        return skip(test_name(), lacks);
+        return skip(lacks);
     }
     let Some(bed) = Bed::or_skip() else { return };
     let names = Names::new("transcript");

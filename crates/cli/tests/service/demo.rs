@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::{Directory, PROGRAM, Run, command, is_root};
-use burstline_skip::{skip, test_name};
+use crate::support::{Directory, PROGRAM, Run, command, is_root, started};
+use burstline_skip::skip;
 
 #[test]
 fn the_demonstration_ends_well_and_cleans_up() {
@@ -27,15 +27,15 @@ fn the_demonstration_ends_well_and_cleans_up() {
 
 #[test]
 fn without_rights_it_says_so_in_a_line_and_shows_the_rest() {
-    let test = &test_name();
     let directory = Directory::new("demo-user");
     // Root without capabilities, if the tests run as root.
     let mut user = Command::new("setpriv");
     user.args(["--securebits", "+noroot", "--bounding-set", "-all", PROGRAM, "demo"]);
     let mut user = if is_root() { user } else { command(&["demo"]) };
-    let run: Run = match user.env("TMPDIR", &directory.0).output() {
+    let output = user.env("TMPDIR", &directory.0).output();
+    let run: Run = match started("setpriv", "test", output) {
         Ok(output) => output.into(),
-        Err(error) => return skip(test, format!("setpriv: {error}: scripts/setup test")),
+        Err(reason) => return skip(reason),
     };
     assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
     let reason = run.stdout.lines().find(|line| line.contains("No live ports here"));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::support::live::{Live, wait_until};
 use crate::support::{Directory, run};
 use crate::watched::{Watched, scraped};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_testbed::Bed;
 
 fn start(words: &[&str]) -> Watched {
@@ -302,7 +302,7 @@ fn prometheus_scrapes_it_and_takes_the_alert_rules() {
     let job = start(&["count", SOURCE]);
     let Some(prometheus) = Prometheus::start(&directory, &job.address) else {
         job.end();
-        return skip(test_name(), "prometheus is not installed: scripts/setup metrics");
+        return skip("prometheus is not installed: scripts/setup metrics");
     };
     let counter = "burstline_received_packets_total";
     let first = || prometheus.value(counter).filter(|packets| *packets > 0.0);

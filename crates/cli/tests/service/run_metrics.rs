@@ -9,7 +9,7 @@ use crate::support::live::wait_until;
 use crate::support::service::{Service, ledger};
 use crate::support::{Directory, run};
 use crate::watched::{asked, scraped};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_testbed::{descriptor_of, signal};
 use serde_json::Value;
 
@@ -95,7 +95,7 @@ fn a_job_cannot_send_the_service_elsewhere() {
     wait_until("it answers", || answered(&scraped(&address), "one") == Some(1.0));
     let line = match descriptor_of(service.pid("one"), 0) {
         Ok(line) => UnixStream::from(line),
-        Err(error) => return skip(test_name(), format!("pidfd_getfd: {error}")),
+        Err(error) => return skip(format!("pidfd_getfd: {error}")),
     };
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     other.set_nonblocking(true).unwrap();

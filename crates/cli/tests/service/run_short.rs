@@ -5,7 +5,7 @@ use std::fs;
 use crate::run_metrics::{answered, start};
 use crate::support::live::wait_until;
 use crate::support::service::Service;
-use crate::support::{Directory, other};
+use crate::support::{Directory, other_or_skip};
 use crate::watched::scraped;
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ fn limit(pid: u32, more_kib: Option<u64>) -> Option<()> {
     let has = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
     let has: u64 = has.trim().strip_suffix(" kB").unwrap().parse().unwrap();
     let most = more_kib.map_or("unlimited".to_owned(), |more| ((has + more) << 10).to_string());
-    let set = other("prlimit", &["--pid", &pid.to_string(), &format!("--as={most}:")])?;
+    let set = other_or_skip("prlimit", &["--pid", &pid.to_string(), &format!("--as={most}:")])?;
     assert_eq!(set.code, Some(0), "{}", set.stderr);
     Some(())
 }

@@ -1,6 +1,5 @@
 //! `burstline top` in a pseudo-terminal, and without one.
 
-use burstline_skip::test_name;
 use std::io::Write;
 use std::net::TcpListener;
 use std::process::Command;
@@ -97,7 +96,7 @@ fn a_job_is_watched_to_its_end_and_q_gives_the_terminal_back() {
 #[test]
 fn a_signal_and_control_c_give_the_terminal_back() {
     let job = Watched::start("--web", &["count", SOURCE]);
-    let hangup = hangup(&test_name());
+    let hangup = hangup();
     for name in ["-TERM", "-INT"].into_iter().chain(hangup) {
         let mut terminal = start(&["top", &job.address]);
         wait_for(&terminal, "running for");

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_testbed::Host;
 use serde_json::Value;
 
@@ -86,7 +86,7 @@ impl Bus {
         fs::create_dir(bus.directory.file("data")).unwrap();
         bus.is_mounted = bus.mount(&format!("size={mib}m"));
         if !bus.is_mounted {
-            skip(test_name(), "a file system may not be mounted here");
+            skip("a file system may not be mounted here");
             return None;
         }
         bus.prepare();
@@ -112,11 +112,11 @@ impl Bus {
             Kind::Nats => cfg!(feature = "nats"),
         };
         if !is_built {
-            skip(test_name(), format!("built without {}: make buses", kind.name()));
+            skip(format!("built without {}: make buses", kind.name()));
             return None;
         }
         if !is_installed(kind) {
-            skip(test_name(), format!("{} is not installed: scripts/setup buses", kind.name()));
+            skip(format!("{} is not installed: scripts/setup buses", kind.name()));
             return None;
         }
         let turn =

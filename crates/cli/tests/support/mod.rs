@@ -13,12 +13,13 @@ pub(crate) mod verdicts;
 pub(crate) mod virtual_port;
 
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use burstline_skip::{skip, test_name, without};
+use burstline_skip::{skip, without};
 use burstline_sys::affinity::{allowed_cores, format_cores};
 use serde_json::Value;
 
@@ -115,14 +116,38 @@ impl Drop for Directory {
     }
 }
 
-/// Runs another program. `None`, counted as missing in this test, if it is not installed.
+/// Runs another program, a judge. `None` if it is not installed, after counting it as missing in
+/// this test. Where the test is nothing without the program, use [`other_or_skip`].
 pub(crate) fn other(program: &str, arguments: &[&str]) -> Option<Run> {
-    match Command::new(program).args(arguments).stdin(Stdio::null()).output() {
-        Ok(output) => Some(output.into()),
-        Err(error) => {
-            without(test_name(), format!("{program}: {error}: scripts/setup test"));
-            None
+    installed(program, arguments).map_err(without).ok()
+}
+
+/// Runs another program. `None` if it is not installed, after counting the test as skipped.
+pub(crate) fn other_or_skip(program: &str, arguments: &[&str]) -> Option<Run> {
+    installed(program, arguments).map_err(skip).ok()
+}
+
+/// Returns whether another program is installed, and counts nothing.
+pub(crate) fn is_there(program: &str) -> bool {
+    installed(program, &["--version"]).is_ok()
+}
+
+/// Runs another program, or returns that it is not installed.
+fn installed(program: &str, arguments: &[&str]) -> Result<Run, String> {
+    let mut command = Command::new(program);
+    let output = command.args(arguments).stdin(Stdio::null()).output();
+    started(program, "test", output).map(Run::from)
+}
+
+/// Returns what starting a program returned, or that it is not installed; `scripts/setup STEP`
+/// installs it. Fails for any other error.
+pub(crate) fn started<T>(program: &str, step: &str, outcome: io::Result<T>) -> Result<T, String> {
+    match outcome {
+        Ok(started) => Ok(started),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(format!("{program} is not installed: scripts/setup {step}"))
         }
+        Err(error) => panic!("{program}: {error}"),
     }
 }
 
@@ -167,19 +192,19 @@ pub(crate) fn is_root() -> bool {
 pub(crate) fn two_cores_or_skip() -> Option<String> {
     let cores = allowed_cores().unwrap();
     if cores.len() < 2 {
-        skip(test_name(), "it takes a second core");
+        skip("it takes a second core");
         return None;
     }
     Some(format_cores(&cores[..2]))
 }
 
-/// Returns SIGHUP for `test` to send, unless our parent ignores it, which a program respects.
+/// Returns SIGHUP for the test to send, unless our parent ignores it, which a program respects.
 /// Source: proc(5), /proc/pid/status: `SigIgn`, a mask of signals from 1 on.
-pub(crate) fn hangup(test: &str) -> Option<&'static str> {
+pub(crate) fn hangup() -> Option<&'static str> {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
     if u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1 {
-        without(test, "SIGHUP is ignored here: nohup(1)");
+        without("SIGHUP is ignored here: nohup(1)");
         return None;
     }
     Some("-HUP")

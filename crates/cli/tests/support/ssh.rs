@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_testbed::{Host, Program};
 
-use super::{Directory, is_root, other};
+use super::{Directory, is_root, is_there, other_or_skip};
 
 const SSHD: &str = "/usr/sbin/sshd";
 
@@ -92,14 +92,15 @@ impl Server {
 
 /// Creates both sides' keys and configurations.
 fn keys(name: &str, address: &str, port: u16) -> Option<Directory> {
-    if !Path::new(SSHD).exists() || other("ssh", &["-V"]).is_none() {
-        skip(test_name(), "sshd and ssh are not installed: scripts/setup test");
+    if !Path::new(SSHD).exists() || !is_there("ssh") {
+        skip("sshd and ssh are not installed: scripts/setup test");
         return None;
     }
     let directory = Directory::new(name);
     let file = |name: &str| directory.file(name);
     for key in ["host", "user"] {
-        let made = other("ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", &file(key)])?;
+        let made =
+            other_or_skip("ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", &file(key)])?;
         assert_eq!(made.code, Some(0), "{}", made.stderr);
     }
     fs::copy(file("user.pub"), file("authorized")).unwrap();

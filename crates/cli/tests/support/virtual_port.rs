@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
 use burstline_lab::programs::{Device, Launch, Memory, Mode, Testpmd};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_sys::affinity::allowed_cores;
 
 use super::Directory;
@@ -27,9 +27,9 @@ pub(crate) struct Counted {
 impl VirtualPort {
     /// Returns whether testpmd is installed; reports if not.
     pub(crate) fn or_skip() -> bool {
-        let is_there = super::other("dpdk-testpmd", &["--version"]).is_some();
+        let is_there = super::is_there("dpdk-testpmd");
         if !is_there {
-            skip(test_name(), "dpdk-testpmd is not installed: scripts/setup dpdk");
+            skip("dpdk-testpmd is not installed: scripts/setup dpdk");
         }
         is_there
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::support::live::wait_until;
 use crate::support::{Directory, PROGRAM, assert_closed, last_object};
 use burstline_afpacket::Sender;
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_sys::machine::capability;
 use burstline_testbed::{BedError, Host, Program, signal};
 use serde_json::Value;
@@ -49,7 +49,7 @@ impl Lab {
         match Host::new() {
             Ok(center) => Some(Self { center, directory: Directory::new("switch") }),
             Err(reason @ (BedError::NotPermitted | BedError::Missing { .. })) => {
-                skip(test_name(), reason);
+                skip(reason);
                 None
             }
             Err(fault) => panic!("no host: {fault}"),
@@ -458,7 +458,7 @@ fn packets_of(path: &str) -> Vec<String> {
 #[test]
 fn a_mirror_has_what_tcpdump_sees_at_the_port() {
     let Some(lab) = Lab::or_skip() else { return };
-    if crate::support::other("tcpdump", &["--version"]).is_none() {
+    if crate::support::other_or_skip("tcpdump", &["--version"]).is_none() {
         return;
     }
     let mirrored = lab.directory.file("mirrored.pcap");
@@ -593,7 +593,9 @@ fn offloads_pass_between_taps_unfinished() {
         Err(error) => panic!("iperf3: {error}"),
     };
     if !server.wait_for("Server listening").unwrap() {
-        return crate::support::other("iperf3", &["--version"]).map_or((), |_| panic!("no server"));
+        let found = crate::support::other_or_skip("iperf3", &["--version"]);
+        assert!(found.is_none(), "no server");
+        return;
     }
     let words = ["-c", &second.address, "-n", "50M", "--json"];
     let sent = first.host.command("iperf3", &words).unwrap();
@@ -651,9 +653,9 @@ fn the_commands_of_the_page_do_what_it_shows() {
         directory.0.display()
     );
     let words = ["-m", "-n", "sh", "-c", &work];
-    let Some(run) = crate::support::other("unshare", &words) else { return };
+    let Some(run) = crate::support::other_or_skip("unshare", &words) else { return };
     if run.stderr.contains("ermitted") {
-        return skip(test_name(), run.stderr);
+        return skip(run.stderr);
     }
     assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
     let printed: Vec<String> = run.stdout.lines().map(plain).collect();
@@ -667,11 +669,11 @@ fn the_commands_of_the_page_do_what_it_shows() {
 fn a_user_namespace_of_its_own_is_enough_for_taps() {
     let switch = format!("{PROGRAM} switch --port tap:t0 --port tap:t1 --duration 200ms --json");
     let Ok(output) = Command::new("unshare").args(["-Urn", "sh", "-c", &switch]).output() else {
-        return skip(test_name(), "unshare is not installed");
+        return skip("unshare is not installed");
     };
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     if text.contains("unshare: ") {
-        return skip(test_name(), text.trim());
+        return skip(text.trim());
     }
     assert!(output.status.success(), "{text}");
     let report = last_object(&String::from_utf8_lossy(&output.stdout));

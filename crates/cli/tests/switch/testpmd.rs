@@ -3,9 +3,9 @@
 use std::fs;
 
 use crate::support::live::{Live, wait_until};
-use crate::support::{Directory, PROGRAM, assert_closed, is_root, last_object, other};
+use crate::support::{Directory, PROGRAM, assert_closed, is_root, is_there, last_object};
 use burstline_lab::programs::{self, Launch, Memory, Mode, Testpmd, Totals};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_sys::affinity::CoreId;
 use burstline_testbed::{Bed, FAR, Host, NEAR, Program};
 
@@ -14,11 +14,11 @@ const PACKETS: u64 = 5_000;
 /// Returns the bed, if both programs can run.
 fn bed_or_skip() -> Option<Bed> {
     if !is_root() {
-        skip(test_name(), "AF_XDP needs root");
+        skip("AF_XDP needs root");
         return None;
     }
-    if other("dpdk-testpmd", &["--version"]).is_none() {
-        skip(test_name(), "dpdk-testpmd is not installed: scripts/setup dpdk");
+    if !is_there("dpdk-testpmd") {
+        skip("dpdk-testpmd is not installed: scripts/setup dpdk");
         return None;
     }
     Bed::or_skip()

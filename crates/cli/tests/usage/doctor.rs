@@ -6,12 +6,12 @@ use std::thread;
 
 use burstline_afpacket::Sender;
 use burstline_port::{Address, OpenOptions, PortError, Source, open_sink, open_sources};
-use burstline_skip::{skip, test_name};
+use burstline_skip::{skip, without};
 use burstline_sys::privileges;
 use burstline_testbed::{Bed, FAR, Frames, Host, NEAR};
 use serde_json::Value;
 
-use crate::support::{PROGRAM, Run, last_object, other};
+use crate::support::{PROGRAM, Run, last_object, other_or_skip};
 
 /// Returns the program's report on a host.
 fn doctor(host: &Host, flags: &[&str]) -> Value {
@@ -95,7 +95,7 @@ fn what_it_says_is_what_opening_finds() {
     assert_eq!(down["mend"], "ip link set dev w1 up", "{report}");
     if row(&report, "xdp:x1")["can_open"] == false {
         assert!(row(&report, "xdp:x1")["why_not"].as_str().unwrap().contains("CAP_BPF"));
-        return;
+        return without("XDP takes root: --probe and a taken interface are not tried");
     }
     for own in ["xdp:v1", "xdp:lo"] {
         assert_eq!(row(&report, own)["needs"][0], "--steal", "{report}");
@@ -173,13 +173,12 @@ fn without_capabilities_it_says_which() {
 #[test]
 fn in_a_container_bpf_is_out_of_reach() {
     let inside = |arguments: &[&str]| -> Option<Run> {
-        let test = &test_name();
-        match other("unshare", &[&["-Urn", PROGRAM], arguments].concat()) {
-            Some(run) if !run.stderr.starts_with("unshare") => return Some(run),
-            Some(run) => skip(test, run.stderr),
-            None => skip(test, "unshare is not installed: scripts/setup test"),
+        let run = other_or_skip("unshare", &[&["-Urn", PROGRAM], arguments].concat())?;
+        if run.stderr.starts_with("unshare") {
+            skip(run.stderr);
+            return None;
         }
-        None
+        Some(run)
     };
     let Some(run) = inside(&["doctor", "ports", "--json"]) else { return };
     assert_eq!(run.code, Some(0), "{}", run.stderr);

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::support::{Directory, PROGRAM, Run, other, run};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 
 const UNITS: [&str; 2] = ["burstline.service", "burstline@.service"];
 
@@ -19,7 +19,7 @@ fn unit(name: &str) -> String {
 /// Runs systemd-analyze on the units with this program in them.
 fn analyze(words: &[&str]) -> Option<Run> {
     if std::process::Command::new("systemd-analyze").arg("--version").output().is_err() {
-        skip(test_name(), "systemd-analyze is not installed: scripts/setup service");
+        skip("systemd-analyze is not installed: scripts/setup service");
         return None;
     }
     let directory = Directory::new("units");

@@ -1,7 +1,7 @@
 //! A port that takes packets away warns when it opens, and names the fix.
 
 use crate::support::{PROGRAM, is_root, last_object, other};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Host, NEAR};
 
 /// A program that accepts nothing, as printed by `tcpdump -ddd`.
@@ -22,7 +22,7 @@ fn report(host: &Host, job: &str) -> serde_json::Value {
 /// Returns a bed if tests may take packets.
 fn bed() -> Option<Bed> {
     if !is_root() {
-        skip(test_name(), "xdp: needs root");
+        skip("xdp: needs root");
         return None;
     }
     Bed::or_skip()

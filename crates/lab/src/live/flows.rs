@@ -58,7 +58,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use burstline_afpacket::{Ring, RingOptions};
-    use burstline_skip::{skip, test_name};
+    use burstline_skip::skip;
     use burstline_testbed::{Amount, FAR};
 
     use super::*;
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn frames_are_of_all_flows_in_turns_and_their_checksums_hold() {
         if let Some(why) = missing(&[]) {
-            return skip(test_name(), why);
+            return skip(why);
         }
         let road = Road::new(Cores::allowed()).unwrap().with_flows();
         // The ring holds all frames, so that timing does not matter.
@@ -81,7 +81,7 @@ mod tests {
         match road.inject(Target::Stack, load, &stop) {
             Ok(injected) => assert_eq!(injected.offered, FRAMES),
             // This happens in a container.
-            Err(why) if why.contains("permitted") => return skip(test_name(), why),
+            Err(why) if why.contains("permitted") => return skip(why),
             Err(why) => panic!("{why}"),
         }
         let (mut number, began) = (0, Instant::now());

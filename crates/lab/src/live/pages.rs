@@ -52,7 +52,7 @@ fn add(smaps: &str, all: &mut Pages) {
 
 #[cfg(test)]
 mod tests {
-    use burstline_skip::{skip, test_name};
+    use burstline_skip::skip;
     use burstline_sys::memory::PageChoice;
 
     use super::*;
@@ -85,7 +85,7 @@ mod tests {
         let arena = Arena::create(8 << 20, PageChoice::Size2M);
         drop(reservation);
         let Ok(_arena) = arena else {
-            return skip(test_name(), "no reserved pages are available");
+            return skip("no reserved pages are available");
         };
         let found = pages_of(&own);
         assert!(found.reserved_mib >= 8.0 && found.reserved_page_kib == 2048, "{found:?}");

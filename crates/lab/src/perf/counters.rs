@@ -123,9 +123,7 @@ mod tests {
         let core = affinity::allowed_cores().unwrap()[0];
         let counter = match Counter::on_core(Event::ContextSwitches, core) {
             Ok(counter) => counter,
-            Err(error) => {
-                return burstline_skip::skip("switches_of_a_core_are_counted", error);
-            }
+            Err(error) => return burstline_skip::skip(error),
         };
         let before = counter.value().unwrap();
         std::thread::spawn(move || {

@@ -344,7 +344,7 @@ impl<'a> Scattered<'a> {
 
 #[cfg(test)]
 mod tests {
-    use burstline_skip::{skip, test_name};
+    use burstline_skip::skip;
 
     use super::super::behind::{self, Pooled};
     use super::super::hyperscan;
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn all_matchers_find_what_comparing_finds() {
         if let Err(why) = hyperscan::version() {
-            return skip(test_name(), why);
+            return skip(why);
         }
         let mut rules = rules(50);
         rules.push(b"ab".to_vec()); // sometimes spans two packets
@@ -393,7 +393,7 @@ mod tests {
     #[test]
     fn a_sensor_behind_a_switch_finds_the_same_either_way() {
         if let Err(why) = hyperscan::version() {
-            return skip(test_name(), why);
+            return skip(why);
         }
         let rules = rules(50);
         let packets = packets(3200, &rules, Some(4));

@@ -291,14 +291,14 @@ impl Drop for Database {
 
 #[cfg(test)]
 mod tests {
-    use burstline_skip::{skip, test_name};
+    use burstline_skip::skip;
 
     use super::*;
 
     #[test]
     fn every_place_of_every_content_is_found_in_one_run_and_in_several() {
         if let Err(why) = version() {
-            return skip(test_name(), why);
+            return skip(why);
         }
         let contents = [b"abc".to_vec(), b"bcd".to_vec(), vec![0, 255, 10]];
         let mut found = Vec::new();
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn an_empty_content_is_refused_with_its_number() {
         if let Err(why) = version() {
-            return skip(test_name(), why);
+            return skip(why);
         }
         let refused = Database::of(&[b"abc".to_vec(), Vec::new()], Memory::One);
         assert!(refused.err().is_some_and(|why| why.contains("content 1 is empty")));

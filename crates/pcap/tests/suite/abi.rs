@@ -7,7 +7,7 @@ use std::mem::{offset_of, size_of};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 
 use crate::common::{Folder, is_there, library, run, target};
 
@@ -25,7 +25,7 @@ fn fetched_or_skip(release: &str) -> Option<PathBuf> {
     if root.is_dir() {
         return Some(root);
     }
-    skip(test_name(), format!("libpcap of {release} is not fetched: scripts/setup sensors"));
+    skip(format!("libpcap of {release} is not fetched: scripts/setup sensors"));
     None
 }
 
@@ -44,7 +44,7 @@ fn names(library: &Path) -> BTreeSet<String> {
 
 fn assert_has_every_function_of(real: &Path) {
     if !real.exists() || !is_there("nm") {
-        return skip(test_name(), "libpcap0.8 or nm is not installed");
+        return skip("libpcap0.8 or nm is not installed");
     }
     let (ours, theirs) = (names(&library()), names(real));
     assert!(theirs.len() > 90, "it is a libpcap: {theirs:?}");
@@ -121,7 +121,7 @@ fn claims() -> Vec<String> {
 fn assert_headers_say_the_same(release: &str) {
     let Some(root) = fetched_or_skip(release) else { return };
     if !is_there("cc") {
-        return skip(test_name(), "cc is not installed: scripts/setup rust");
+        return skip("cc is not installed: scripts/setup rust");
     }
     let folder = Folder::new();
     let asserts = claims()

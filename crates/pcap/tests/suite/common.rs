@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use burstline_log::{Appended, Ending, Log, LogConfig, Meta};
 use burstline_share::{LosslessReaders, PublishConfig, Publisher};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_sys::memory::PageChoice;
 use burstline_sys::temporary::TemporaryFolder;
 
@@ -159,7 +159,7 @@ pub(crate) fn library() -> PathBuf {
 /// `None` if there is no compiler; the test is then skipped.
 pub(crate) fn compiled(folder: &Folder, name: &str) -> Option<PathBuf> {
     if !is_there("cc") {
-        skip(test_name(), "cc is not installed: scripts/setup rust");
+        skip("cc is not installed: scripts/setup rust");
         return None;
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));

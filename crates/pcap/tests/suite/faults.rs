@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 use burstline_log::Ending;
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_testbed::signal;
 
 use crate::common::{DEVICE, Folder, is_there, library, run, until};
@@ -18,7 +18,7 @@ const PACKETS: usize = 20_000;
 #[test]
 fn a_sensor_that_is_stopped_and_killed_takes_nothing_from_another_one() {
     if !is_there("tcpdump") {
-        return skip(test_name(), "tcpdump is not installed: scripts/setup test");
+        return skip("tcpdump is not installed: scripts/setup test");
     }
     let folder = Folder::new();
     let packets = mix(PACKETS);
@@ -48,7 +48,7 @@ fn a_sensor_that_is_stopped_and_killed_takes_nothing_from_another_one() {
 #[test]
 fn a_sensor_goes_on_with_the_next_publisher() {
     if !is_there("tcpdump") {
-        return skip(test_name(), "tcpdump is not installed: scripts/setup test");
+        return skip("tcpdump is not installed: scripts/setup test");
     }
     let folder = Folder::new();
     let packets = mix(2000);
@@ -89,7 +89,7 @@ fn start_with(folder: &Folder, library: &Path, printed: &str) -> Child {
 #[test]
 fn a_sensor_is_upgraded_under_load() {
     if !is_there("tcpdump") {
-        return skip(test_name(), "tcpdump is not installed: scripts/setup test");
+        return skip("tcpdump is not installed: scripts/setup test");
     }
     let folder = Folder::new();
     let packets = mix(PACKETS);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use burstline_log::{Appended, Log, LogConfig, Meta, Writer};
 use burstline_share::{PublishConfig, Publisher};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_sys::memory::PageChoice;
 
 use crate::common::{Folder, interrupt, is_there, until};
@@ -88,7 +88,7 @@ fn round(more: &[&str]) {
 #[test]
 fn a_publisher_that_scribbles_over_its_log_neither_crashes_nor_stops_tcpdump() {
     if !is_there("tcpdump") {
-        return skip(test_name(), "tcpdump is not installed: scripts/setup test");
+        return skip("tcpdump is not installed: scripts/setup test");
     }
     for more in [&["len > 0"][..], &["-s", "40"], &["udp or arp"]] {
         round(more);

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 
 use crate::common::{DEVICE, Folder, is_there, library, repository, run, target};
 use crate::traffic::{mix, mix_of_now, pcap_file};
@@ -20,7 +20,7 @@ pub(crate) fn twice(
     outcome: impl Fn(&Folder, String) -> String,
 ) {
     if !is_there(program) {
-        return skip(test_name(), format!("{program} is not installed: scripts/setup sensors"));
+        return skip(format!("{program} is not installed: scripts/setup sensors"));
     }
     let folder = Folder::new();
     // With current times: some programs expire flows by their own clock.
@@ -60,7 +60,7 @@ fn tcpdump_filters_the_same() {
 fn dumpcap_records_the_same() {
     // dumpcap reads no files, so tcpdump prints the contents of both recordings.
     if let Some(missing) = ["dumpcap", "tcpdump"].into_iter().find(|name| !is_there(name)) {
-        return skip(test_name(), format!("{missing} is not installed: scripts/setup test"));
+        return skip(format!("{missing} is not installed: scripts/setup test"));
     }
     let folder = Folder::new();
     let packets = mix(PACKETS);
@@ -135,7 +135,7 @@ fn p0f_recognises_the_same() {
 #[test]
 fn argus_has_the_same_flows() {
     if let Some(missing) = ["argus", "ra", "tcpdump"].into_iter().find(|name| !is_there(name)) {
-        return skip(test_name(), format!("{missing} is not installed: scripts/setup sensors"));
+        return skip(format!("{missing} is not installed: scripts/setup sensors"));
     }
     // It asks the kernel for an interface, so tcpdump reads the log for it. argus writes to a file,
     // because ra sometimes misses the last flow of a pipe.
@@ -151,7 +151,7 @@ fn argus_has_the_same_flows() {
 #[test]
 fn programs_on_other_devices_have_the_real_library() {
     if !is_there("tcpdump") {
-        return skip(test_name(), "tcpdump is not installed: scripts/setup test");
+        return skip("tcpdump is not installed: scripts/setup test");
     }
     let folder = Folder::new();
     let packets = mix(100);
@@ -168,7 +168,7 @@ fn programs_on_other_devices_have_the_real_library() {
 fn it_is_installed_in_place_of_libpcap() {
     let missing = ["make", "tcpdump"].into_iter().find(|name| !is_there(name));
     if let Some(missing) = missing {
-        return skip(test_name(), format!("{missing} is not installed: scripts/setup test"));
+        return skip(format!("{missing} is not installed: scripts/setup test"));
     }
     let folder = Folder::new();
     let mut install = folder.command("make");

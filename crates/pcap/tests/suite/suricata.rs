@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use serde_json::Value;
 
 use crate::common::{DEVICE, Folder, interrupt, repository, run, target, until};
@@ -37,7 +37,7 @@ const IN_LINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suricata-in-line.yam
 /// Returns the start script of `scripts/setup sensors`; without it, counts the test as skipped.
 fn starter_or_skip() -> Option<String> {
     if !target().join("suricata/usr/bin/suricata").exists() {
-        skip(test_name(), "Suricata is not installed: scripts/setup sensors");
+        skip("Suricata is not installed: scripts/setup sensors");
         return None;
     }
     Some(repository().join("scripts/suricata").to_str().unwrap().to_owned())

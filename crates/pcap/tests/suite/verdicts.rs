@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use burstline_log::{Appended, Ending, Log, LogConfig, Meta, Ruling, VerdictTaker};
 use burstline_share::{PublishConfig, Publisher};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_sys::memory::PageChoice;
 
 use crate::common::{Folder, compiled, is_there, until};
@@ -158,7 +158,7 @@ fn misuse_of_verdicts_is_an_error_and_no_fault() {
 #[test]
 fn tcpdump_is_a_firewall() {
     if !is_there("tcpdump") {
-        return skip(test_name(), "tcpdump is not installed: scripts/setup test");
+        return skip("tcpdump is not installed: scripts/setup test");
     }
     let packets = mix(PACKETS);
     let is_arp: Vec<bool> = packets.iter().map(|packet| packet.bytes[12..14] == [8, 6]).collect();

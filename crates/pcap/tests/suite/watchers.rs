@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use burstline_afpacket::Sender;
 use burstline_log::Ending;
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_testbed::{Bed, FAR, NEAR};
 
 use crate::common::{DEVICE, Folder, is_there, library, run};
@@ -31,7 +31,7 @@ pub(crate) fn flows(said: &str) -> Vec<&str> {
 fn softflowd_has_the_same_flows() {
     let missing = ["softflowd", "softflowctl"].into_iter().find(|name| !is_there(name));
     if let Some(missing) = missing {
-        return skip(test_name(), format!("{missing} is not installed: scripts/setup sensors"));
+        return skip(format!("{missing} is not installed: scripts/setup sensors"));
     }
     let folder = Folder::new();
     let packets = mix_of_now(PACKETS);
@@ -58,7 +58,7 @@ fn softflowd_has_the_same_flows() {
 #[test]
 fn arpwatch_reports_the_same_stations() {
     if !is_there("arpwatch") {
-        return skip(test_name(), "arpwatch is not installed: scripts/setup sensors");
+        return skip("arpwatch is not installed: scripts/setup sensors");
     }
     if Bed::or_skip().is_none() {
         return;
@@ -105,7 +105,7 @@ fn received(mut live: Child, send: impl FnOnce()) -> Vec<String> {
 #[test]
 fn hping3_receives_the_same() {
     if !is_there("hping3") {
-        return skip(test_name(), "hping3 is not installed: scripts/setup sensors");
+        return skip("hping3 is not installed: scripts/setup sensors");
     }
     let Some(bed) = Bed::or_skip() else { return };
     for host in [&bed.near, &bed.far] {

@@ -111,8 +111,7 @@ mod tests {
     fn what_exists_decides() {
         let present = present_interfaces();
         let Some(lo) = present.iter().find(|name| *name == "lo") else {
-            eprintln!("what_exists_decides: there is no lo here");
-            return;
+            return burstline_skip::skip("there is no interface lo here");
         };
         for role in [Role::Source, Role::Sink] {
             assert_eq!(resolved(lo, role), Ok("afpacket lo".into()));

@@ -26,7 +26,6 @@ fn open_without_fragments(bed: &Bed, mode: &str) -> Result<Box<dyn Source>, Port
 
 #[test]
 fn packets_longer_than_a_frame_are_lost_where_there_can_be_but_one() {
-    let test = "packets_longer_than_a_frame_are_lost_where_there_can_be_but_one";
     let Some(bed) = Bed::or_skip() else { return };
     for (host, name) in [(&bed.near, NEAR), (&bed.far, FAR)] {
         host.command("ip", &["link", "set", name, "mtu", "3000"]).unwrap();
@@ -34,7 +33,7 @@ fn packets_longer_than_a_frame_are_lost_where_there_can_be_but_one() {
     for mode in ["native", "generic"] {
         let mut port = match open_without_fragments(&bed, mode) {
             Err(error) if error.to_string().contains("setcap") => {
-                skip(test, error);
+                skip(error);
                 return;
             }
             port => port.unwrap(),

@@ -16,10 +16,10 @@ const ODD: &str = "ether[12:2] = 0x88b5 and ether[21] & 1 = 1";
 const ODD_IN_VLAN_7: &str = "vlan 7 and ether[25] & 1 = 1";
 
 /// Returns `None`, and the test counts as skipped, if libpcap is missing.
-fn bed(test: &str) -> Option<Bed> {
+fn bed() -> Option<Bed> {
     match pcap::compile("ip", 1, 64, true) {
         Err(error @ PcapError::NotInstalled { .. }) => {
-            skip(test, error);
+            skip(error);
             None
         }
         _ => Bed::or_skip(),
@@ -64,7 +64,7 @@ fn send_all(bed: &Bed, frames: &[Vec<u8>]) {
 
 #[test]
 fn what_the_kernel_filters_is_counted_to_the_packet() {
-    let Some(bed) = bed("what_the_kernel_filters_is_counted_to_the_packet") else { return };
+    let Some(bed) = bed() else { return };
     for drain in [drain, drain_by_receiving] {
         let mut port = open_far(&bed, "", ODD);
         let frames = Frames::new(50_000, 60);
@@ -85,7 +85,7 @@ fn what_the_kernel_filters_is_counted_to_the_packet() {
 
 #[test]
 fn the_ledger_closes_at_every_moment_with_a_filter_too() {
-    let Some(bed) = bed("the_ledger_closes_at_every_moment_with_a_filter_too") else { return };
+    let Some(bed) = bed() else { return };
     for (query, vlans) in [("", vec![]), ("block=128k&blocks=2", vec![]), ("", vec![7])] {
         let filter = if vlans.is_empty() { ODD } else { ODD_IN_VLAN_7 };
         let mut port = open_far(&bed, query, filter);
@@ -104,7 +104,7 @@ fn the_ledger_closes_at_every_moment_with_a_filter_too() {
 
 #[test]
 fn tags_are_judged_where_they_were_on_the_wire() {
-    let Some(bed) = bed("tags_are_judged_where_they_were_on_the_wire") else { return };
+    let Some(bed) = bed() else { return };
     let folder = Folder::new();
     let stacks = [vec![], vec![7], vec![8], vec![7, 9], vec![0xe007]];
     let frames: Vec<Vec<u8>> =
@@ -143,7 +143,7 @@ fn tags_are_judged_where_they_were_on_the_wire() {
 
 #[test]
 fn kernel_and_file_want_the_same_of_mixed_traffic() {
-    let Some(bed) = bed("kernel_and_file_want_the_same_of_mixed_traffic") else { return };
+    let Some(bed) = bed() else { return };
     let folder = Folder::new();
     let mut frames = Vec::new();
     for query in ["size=random:64-1400", "size=64&vlan=7", "size=64"] {
@@ -189,7 +189,7 @@ fn kernel_and_file_want_the_same_of_mixed_traffic() {
 
 #[test]
 fn directions_and_filters_go_together() {
-    let Some(bed) = bed("directions_and_filters_go_together") else { return };
+    let Some(bed) = bed() else { return };
     let queries = ["direction=in", "direction=out", "direction=both"];
     let mut ports = queries.map(|query| open_far(&bed, query, "icmp[icmptype] = icmp-echo"));
     let mut all = queries.map(|query| open_far(&bed, query, ""));
@@ -210,7 +210,7 @@ fn directions_and_filters_go_together() {
 
 #[test]
 fn a_filter_sees_what_a_snapshot_length_cuts_off() {
-    let Some(bed) = bed("a_filter_sees_what_a_snapshot_length_cuts_off") else { return };
+    let Some(bed) = bed() else { return };
     // The pattern of frame n has byte n + 500 at 500.
     for (vlans, filter) in
         [(vec![], "ether[500] & 3 = 1"), (vec![7], "vlan 7 and ether[500] & 3 = 1")]
@@ -233,7 +233,7 @@ fn a_filter_sees_what_a_snapshot_length_cuts_off() {
 
 #[test]
 fn members_of_a_group_count_their_own_share() {
-    let Some(bed) = bed("members_of_a_group_count_their_own_share") else { return };
+    let Some(bed) = bed() else { return };
     let mut ports = [0, 1].map(|_| open_far(&bed, "fanout=lb:78", ODD));
     let sent = send_by(&bed, &Frames::new(10_000, 60), true);
     let (mut offered, mut numbers) = (0, Vec::new());
@@ -250,7 +250,7 @@ fn members_of_a_group_count_their_own_share() {
 
 #[test]
 fn a_call_ends_though_nothing_is_wanted() {
-    let Some(bed) = bed("a_call_ends_though_nothing_is_wanted") else { return };
+    let Some(bed) = bed() else { return };
     // In a group, so that all filtering is done here; blocks of 128 KiB hold fewer than 1,000 of
     // these.
     let mut port = open_far(&bed, "fanout=lb:79&block=128k&blocks=64", "len = 9");
@@ -275,7 +275,7 @@ fn a_call_ends_though_nothing_is_wanted() {
 
 #[test]
 fn a_filter_that_does_not_fit_is_refused_on_opening() {
-    let Some(bed) = bed("a_filter_that_does_not_fit_is_refused_on_opening") else { return };
+    let Some(bed) = bed() else { return };
     let filter: Filter = "udp prot 53".parse().unwrap();
     let options = OpenOptions { filter, ..OpenOptions::default() };
     let error = try_open(&bed.far, &format!("afpacket:{FAR}"), options).err().unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use burstline_afpacket::Sender;
 use burstline_port::{FaultInjector, FaultPlan, OpenOptions, PortError, PortTable, Source, Tracer};
-use burstline_skip::{test_name, without};
+use burstline_skip::without;
 use burstline_sys::tap::TapError;
 use burstline_testbed::{Bed, Frames};
 use burstline_wire::files::{
@@ -185,7 +185,7 @@ fn live() -> Vec<Backend> {
     let live = addresses.into_iter().filter_map(|address| {
         if let Err(error) = try_open(&bed.far, address, options()) {
             assert!(error.to_string().contains("setcap"), "{error}");
-            without(test_name(), format!("{address}: {error}"));
+            without(format!("{address}: {error}"));
             return None;
         }
         let bed = Rc::clone(&bed);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use burstline_afpacket::Sender;
 use burstline_log::Scratch;
 use burstline_port::{Loss, OpenOptions, Port, PortState, Source, open_sources};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_testbed::{Bed, FAR, FAR_MAC, Frames, NEAR, NEAR_MAC};
 
 pub(crate) use crate::common::live::{
@@ -25,7 +25,7 @@ pub(crate) fn bed_or_skip() -> Option<Bed> {
     let bed = Bed::or_skip()?;
     match try_open(&bed.far, &format!("xdp:{FAR}"), OpenOptions::default()) {
         Err(error) if error.to_string().contains("setcap") => {
-            skip(test_name(), error);
+            skip(error);
             None
         }
         other => {

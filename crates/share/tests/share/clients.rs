@@ -216,7 +216,7 @@ fn a_good_one_gets_in_past_200_who_say_nothing() {
 
 #[test]
 fn a_user_who_connects_without_end_pushes_nobody_else_out() {
-    if !is_root("a_user_who_connects_without_end_pushes_nobody_else_out") {
+    if !is_root() {
         return;
     }
     let directory = Directory::new();

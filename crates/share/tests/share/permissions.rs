@@ -18,9 +18,9 @@ const NOBODY: u32 = 65_534;
 const GROUP: u32 = 54_321;
 
 /// Returns whether this test can act as another user.
-pub(crate) fn is_root(test: &str) -> bool {
+pub(crate) fn is_root() -> bool {
     if !geteuid().is_root() {
-        skip(test, "it needs root to act as another user; use sudo");
+        skip("it needs root to act as another user; use sudo");
     }
     geteuid().is_root()
 }
@@ -46,7 +46,7 @@ fn open(name: &str) -> Result<Attachment, ShareError> {
 
 #[test]
 fn owner_group_and_mode_are_as_asked() {
-    if !is_root("owner_group_and_mode_are_as_asked") {
+    if !is_root() {
         return;
     }
     let directory = Directory::new();
@@ -84,7 +84,7 @@ fn owner_group_and_mode_are_as_asked() {
 
 #[test]
 fn a_mode_that_somebody_changed_opens_nothing() {
-    if !is_root("a_mode_that_somebody_changed_opens_nothing") {
+    if !is_root() {
         return;
     }
     let directory = Directory::new();
@@ -102,7 +102,7 @@ fn a_mode_that_somebody_changed_opens_nothing() {
 
 #[test]
 fn a_writer_of_another_user_is_copied_unless_it_is_vouched_for() {
-    if !is_root("a_writer_of_another_user_is_copied_unless_it_is_vouched_for") {
+    if !is_root() {
         return;
     }
     let directory = Directory::new();

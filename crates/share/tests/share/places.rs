@@ -31,7 +31,7 @@ fn a_chosen_directory_is_the_only_one() {
 #[test]
 fn each_user_has_a_directory_and_sees_roots() {
     if !geteuid().is_root() {
-        skip("each_user_has_a_directory_and_sees_roots", "it needs root; use sudo");
+        skip("it needs root; use sudo");
         return;
     }
     let name = format!("test-{}", std::process::id());

@@ -43,7 +43,7 @@ fn who_held_the_writer_up_does_not_do_it_again_by_attaching_anew() {
 
 #[test]
 fn a_storm_of_attaches_is_bounded_and_leaves_others_alone() {
-    if !is_root("a_storm_of_attaches_is_bounded_and_leaves_others_alone") {
+    if !is_root() {
         return;
     }
     let directory = Directory::new();
@@ -71,7 +71,7 @@ fn a_storm_of_attaches_is_bounded_and_leaves_others_alone() {
 
 #[test]
 fn queries_of_other_users_are_bounded() {
-    if !is_root("queries_of_other_users_are_bounded") {
+    if !is_root() {
         return;
     }
     let directory = Directory::new();
@@ -95,7 +95,7 @@ fn queries_of_other_users_are_bounded() {
 
 #[test]
 fn one_user_does_not_take_every_seat() {
-    if !is_root("one_user_does_not_take_every_seat") {
+    if !is_root() {
         return;
     }
     let directory = Directory::new();

@@ -185,23 +185,24 @@ mod tests {
     use super::*;
 
     /// Runs `work` on a new thread, so that no other test sees its class.
-    fn apart(work: impl FnOnce() + Send + 'static) {
-        std::thread::spawn(work).join().unwrap();
+    fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+        std::thread::spawn(work).join().unwrap()
     }
 
     #[test]
     fn a_class_taken_is_the_class_told() {
-        apart(|| {
+        let taken = apart(|| -> Result<(), SchedulingError> {
             for class in [SchedulingClass::Fifo { priority: 2 }, SchedulingClass::Idle] {
-                match set_class(class) {
-                    Ok(()) => assert_eq!(self::class().unwrap(), class),
-                    Err(error @ SchedulingError::ClassNotPermitted { .. }) => {
-                        return burstline_skip::skip("a_class_taken_is_the_class_told", error);
-                    }
-                    Err(error) => panic!("{error}"),
-                }
+                set_class(class)?;
+                assert_eq!(self::class().unwrap(), class);
             }
+            Ok(())
         });
+        match taken {
+            Ok(()) => {}
+            Err(error @ SchedulingError::ClassNotPermitted { .. }) => burstline_skip::skip(error),
+            Err(error) => panic!("{error}"),
+        }
     }
 
     #[test]

@@ -179,7 +179,7 @@ fn write(number: &Path, pages: u64) -> io::Result<()> {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-    use burstline_skip::{skip, test_name};
+    use burstline_skip::skip;
 
     use super::*;
     use crate::memory::{PageChoice, Region, RegionRequest};
@@ -279,10 +279,10 @@ mod tests {
             Region::create(&RegionRequest { name, bytes: 4 << 20, pages, node: None })
         };
         let Some(first) = Reservation::take(2) else {
-            return skip(test_name(), "no 2 MiB pages can be reserved: it takes root");
+            return skip("no 2 MiB pages can be reserved: it takes root");
         };
         let Ok(_used) = region() else {
-            return skip(test_name(), "no 2 MiB pages are available");
+            return skip("no 2 MiB pages are available");
         };
         let _second = Reservation::take(2);
         drop(first);

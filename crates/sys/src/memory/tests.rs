@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use burstline_skip::{skip, test_name, without};
+use burstline_skip::{skip, without};
 use rustix::fs::memfd_create;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate};
 use rustix::io::{Errno, pwrite};
@@ -55,8 +55,8 @@ fn pool_number(file: &str) -> u64 {
 fn reserved_or_skip(pages: u64) -> Option<Reservation> {
     match Reservation::take_alone(pages) {
         Some(reservation) if reservation.pages() >= pages => return Some(reservation),
-        Some(fewer) => skip(test_name(), format!("got {} of {pages} huge pages", fewer.pages())),
-        None => skip(test_name(), "no 2 MiB pages can be reserved: it takes root"),
+        Some(fewer) => skip(format!("got {} of {pages} huge pages", fewer.pages())),
+        None => skip("no 2 MiB pages can be reserved: it takes root"),
     }
     None
 }
@@ -264,7 +264,7 @@ fn pages_that_the_owner_never_had_are_found_wanting_on_attach() {
     for (kind, bytes) in [(huge, (free + 16) * 2 * MIB as u64), (MemfdFlags::empty(), 1 << 50)] {
         let hollow = match memfd_create("hollow", MemfdFlags::ALLOW_SEALING | kind) {
             Err(Errno::NOSYS) if kind == huge => {
-                without(test_name(), "this kernel has no 2 MiB pages");
+                without("this kernel has no 2 MiB pages");
                 continue;
             }
             created => created.unwrap(),
@@ -317,6 +317,7 @@ fn a_mapping_outlives_its_region() {
 
 /// Not a test: the process that the next test kills.
 #[test]
+#[ignore = "the next test runs it"]
 fn hold_huge_pages_until_killed() {
     if std::env::var_os("BURSTLINE_HOLD_HUGE_PAGES").is_none() {
         return;
@@ -335,7 +336,8 @@ fn a_killed_process_leaves_no_huge_page_behind() {
     };
     let before = pool_number("free_hugepages");
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "memory::tests::hold_huge_pages_until_killed", "--nocapture"])
+        .args(["--exact", "memory::tests::hold_huge_pages_until_killed"])
+        .args(["--ignored", "--nocapture"])
         .env("BURSTLINE_HOLD_HUGE_PAGES", "1")
         .stdout(Stdio::piped())
         .spawn()

@@ -240,7 +240,7 @@ mod tests {
             Ok(gids) => assert_eq!(gids, "0\t0\t0\t0"),
             // In a user namespace the other gid may be unknown.
             Err(error) if matches!(error.kind(), PermissionDenied | InvalidInput) => {
-                burstline_skip::skip(burstline_skip::test_name(), "needs root");
+                burstline_skip::skip("needs root");
             }
             Err(error) => panic!("{error}"),
         }

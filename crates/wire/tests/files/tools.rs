@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::build::payload;
-use burstline_skip::{test_name, without};
+use burstline_skip::{skip, without};
 use burstline_wire::files::{
     Counters, Direction, InterfaceDescription, PacketToWrite, PcapNsEncoder, PcapngEncoder,
     SectionDescription, SegmentEncoder,
@@ -16,18 +16,22 @@ use burstline_wire::headers::LinkType;
 const PACKETS: u32 = 300;
 const ETHERNET: LinkType = LinkType::ETHERNET;
 
-/// Runs a tool; `None` if it is not installed.
+/// Runs a tool. `None` if it is not installed, after counting the test as skipped.
 fn run(tool: &str, arguments: &[&str]) -> Option<String> {
+    installed(tool, arguments).map_err(skip).ok()
+}
+
+/// Runs a tool, or returns that it is not installed.
+fn installed(tool: &str, arguments: &[&str]) -> Result<String, String> {
     let output = match Command::new(tool).args(arguments).output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            without(test_name(), format!("{tool} is not installed: scripts/setup test"));
-            return None;
+            return Err(format!("{tool} is not installed: scripts/setup test"));
         }
         output => output.unwrap(),
     };
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{tool} {arguments:?}: {error}");
-    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn packet(number: u32, data: &[u8]) -> PacketToWrite<'_> {
@@ -217,14 +221,16 @@ fn we_read_what_the_tools_write() {
     let file = OnDisk::new("again.pcapng", &segmented_file());
     let to = OnDisk::new("rewritten", b"");
     let expected = crate::build::decode(&segmented_file());
-    if run("tcpdump", &["--nano", "-r", file.path(), "-w", to.path()]).is_some() {
+    let tcpdump = installed("tcpdump", &["--nano", "-r", file.path(), "-w", to.path()]);
+    if tcpdump.map_err(without).is_ok() {
         let decoded = crate::build::decode(&std::fs::read(&to.0).unwrap());
         assert_eq!(decoded.damage, []);
         let facts = |p: &crate::build::Packet| (p.bytes.clone(), p.time_ns, p.original_length);
         let written: Vec<_> = decoded.packets.iter().map(facts).collect();
         assert_eq!(written, expected.packets.iter().map(facts).collect::<Vec<_>>());
     }
-    if run("tshark", &["-r", file.path(), "-w", to.path()]).is_some() {
+    let tshark = installed("tshark", &["-r", file.path(), "-w", to.path()]);
+    if tshark.map_err(without).is_ok() {
         let decoded = crate::build::decode(&std::fs::read(&to.0).unwrap());
         assert_eq!(decoded.damage, []);
         assert_eq!(decoded.packets, expected.packets);

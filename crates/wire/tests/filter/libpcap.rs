@@ -4,7 +4,7 @@
 
 use crate::build::{Random, mutated, noise, random_program};
 use crate::headers_build::{Addresses, ethernet, extension, flow_frame, ip, ipv4, ipv6, transport};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_sys::pcap::{self, PcapError, RawInstruction};
 use burstline_wire::filter::{FilterError, Instruction, Program};
 use burstline_wire::headers::{Fragment, LinkType};
@@ -169,7 +169,7 @@ fn raw(program: &Program) -> Vec<RawInstruction> {
 fn is_left_out() -> bool {
     match pcap::compile("ip", LinkType::ETHERNET.0, 64, true) {
         Err(error @ PcapError::NotInstalled { .. }) => {
-            skip(test_name(), error);
+            skip(error);
             true
         }
         _ => false,

@@ -127,7 +127,7 @@ fn instructions_of_a_packet() {
         for (which, NamedHash { name, .. }) in kinds().iter().enumerate() {
             let [Some(few), Some(more)] = [1, 11].map(|rounds| instructions(index, which, rounds))
             else {
-                return skip("instructions_of_a_packet", "valgrind is not installed");
+                return skip("valgrind is not installed");
             };
             let one = (more - few) as f64 / (10 * FLOWS) as f64;
             print!(" {name} {one:.0}");

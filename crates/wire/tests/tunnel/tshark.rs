@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::headers_build::Addresses;
 use crate::tunnel_build::{Carrier, GreFields, Packet, carriers, pseudowire_label};
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 use burstline_wire::files::{
     InterfaceDescription, PacketToWrite, PcapngEncoder, SectionDescription,
 };
@@ -135,7 +135,7 @@ fn tshark_sees_the_same_inner_packets() {
     let lines = tshark(path.to_str().unwrap());
     std::fs::remove_file(&path).unwrap();
     let Some(lines) = lines else {
-        return skip(test_name(), "tshark is not installed: scripts/setup test");
+        return skip("tshark is not installed: scripts/setup test");
     };
     assert_eq!(lines.lines().count(), frames.len());
     let mut wrong = Vec::new();

@@ -13,7 +13,7 @@ const LOOPBACK: u32 = 1;
 const FRAME: [u8; 60] = [0x5a; 60];
 
 /// Runs a test if programs may be loaded; otherwise reports why not.
-fn privileged(test: &str, job: impl FnOnce() + Send + 'static) {
+fn privileged(job: impl FnOnce() + Send + 'static) {
     let has_network = thread::spawn(move || {
         let entered = enter_new_network();
         entered.map_err(BpfError::system("unshare(CLONE_NEWNET)"))?;
@@ -25,7 +25,7 @@ fn privileged(test: &str, job: impl FnOnce() + Send + 'static) {
     match has_network.join() {
         Ok(Ok(())) => {}
         Ok(Err(error @ BpfError::NotPermitted { .. })) => {
-            skip(test, error);
+            skip(error);
         }
         Ok(Err(error)) => panic!("{error}"),
         Err(panic) => std::panic::resume_unwind(panic),
@@ -175,7 +175,7 @@ fn labels_must_be_somewhere_and_near() {
 
 #[test]
 fn maps_keep_what_they_are_given() {
-    privileged("maps_keep_what_they_are_given", || {
+    privileged(|| {
         let options = MapOptions {
             name: "test_hash",
             kind: MapKind::Hash,
@@ -217,7 +217,7 @@ fn maps_keep_what_they_are_given() {
 
 #[test]
 fn what_the_verifier_says_is_in_the_error() {
-    privileged("what_the_verifier_says_is_in_the_error", || {
+    privileged(|| {
         let mut code = Assembler::new();
         code.mov(R0, R3).exit();
         let error = Program::load(&code.finish().unwrap(), &named("bad")).unwrap_err();
@@ -229,7 +229,7 @@ fn what_the_verifier_says_is_in_the_error() {
 
 #[test]
 fn programs_run_and_their_counters_are_seen_without_a_call() {
-    privileged("programs_run_and_their_counters_are_seen_without_a_call", || {
+    privileged(|| {
         let entries = possible_cpus().unwrap() * 2;
         let counters = MappedArray::create("counters", 8, entries).unwrap();
         let program = Program::load(&counter(&counters, 2), &named("count")).unwrap();
@@ -257,7 +257,7 @@ fn programs_run_and_their_counters_are_seen_without_a_call() {
 
 #[test]
 fn a_program_can_change_the_packet_and_filter_a_socket() {
-    privileged("a_program_can_change_the_packet_and_filter_a_socket", || {
+    privileged(|| {
         let mut code = Assembler::new();
         let end = code.label();
         code.load(Size::Word, R2, R1, xdp_context::DATA)
@@ -287,7 +287,7 @@ fn a_program_can_change_the_packet_and_filter_a_socket() {
 
 #[test]
 fn a_link_holds_its_program_and_no_other_until_it_is_dropped() {
-    privileged("a_link_holds_its_program_and_no_other_until_it_is_dropped", || {
+    privileged(|| {
         let program = Program::load(&answer(xdp_action::PASS), &named("first")).unwrap();
         let other = Program::load(&answer(xdp_action::DROP), &named("second")).unwrap();
         let id = program.info().unwrap().id;
@@ -326,7 +326,7 @@ fn a_link_holds_its_program_and_no_other_until_it_is_dropped() {
 
 #[test]
 fn live_frames_run_the_attached_program() {
-    privileged("live_frames_run_the_attached_program", || {
+    privileged(|| {
         let counters = MappedArray::create("counters", 8, possible_cpus().unwrap()).unwrap();
         let program = Program::load(&counter(&counters, 1), &named("count")).unwrap();
         let _link = Link::attach_xdp(&program, LOOPBACK, XdpMode::Generic).unwrap();

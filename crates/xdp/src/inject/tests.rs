@@ -10,7 +10,7 @@ use burstline_skip::skip;
 use burstline_sys::namespace::enter_new_network;
 
 /// Runs a test in a namespace with a veth pair, `v0` and `v1`; reports if it may not.
-fn with_injector(test: &str, job: impl FnOnce(BurstInjector) + Send + 'static) {
+fn with_injector(job: impl FnOnce(BurstInjector) + Send + 'static) {
     let work = move || {
         enter_new_network().map_err(InjectError::Parking)?;
         make_pair();
@@ -22,7 +22,7 @@ fn with_injector(test: &str, job: impl FnOnce(BurstInjector) + Send + 'static) {
         Ok(Err(
             error @ (InjectError::Parking(_) | InjectError::Bpf(BpfError::NotPermitted { .. })),
         )) => {
-            skip(test, error);
+            skip(error);
         }
         Ok(Err(error)) => panic!("{error}"),
         Err(panic) => std::panic::resume_unwind(panic),
@@ -37,8 +37,7 @@ fn arrived(ring: &mut Ring, count: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn frames_of_all_lengths_come_in_as_they_are_in_runs_of_all_sizes() {
-    let test = "frames_of_all_lengths_come_in_as_they_are_in_runs_of_all_sizes";
-    with_injector(test, |mut injector| {
+    with_injector(|mut injector| {
         assert_eq!(injector.target(), None);
         let options = RingOptions { block_bytes: 1 << 20, blocks: 32, ..RingOptions::default() };
         let mut ring = Ring::open("v1", &options).unwrap();
@@ -67,8 +66,7 @@ fn frames_of_all_lengths_come_in_as_they_are_in_runs_of_all_sizes() {
 
 #[test]
 fn the_shortest_and_the_longest_come_in_and_a_full_table_says_so() {
-    let test = "the_shortest_and_the_longest_come_in_and_a_full_table_says_so";
-    with_injector(test, |mut injector| {
+    with_injector(|mut injector| {
         ip("link set v1 mtu 3000");
         let options = RingOptions { block_bytes: 1 << 20, blocks: 32, ..RingOptions::default() };
         let mut ring = Ring::open("v1", &options).unwrap();

@@ -65,7 +65,7 @@ fn number(packet: &[u8]) -> u8 {
 
 #[test]
 fn what_was_done_before_a_bad_descriptor_is_told_and_the_rest_goes_on() {
-    with_pair("what_was_done_before_a_bad_descriptor_is_told_and_the_rest_goes_on", || {
+    with_pair(|| {
         let (mut passage, _redirect) = with_packets(10);
         // By our records the fourth packet's frame does not belong to the kernel.
         let fourth = passage.rx.peek().nth(3).unwrap();
@@ -101,7 +101,7 @@ fn what_was_done_before_a_bad_descriptor_is_told_and_the_rest_goes_on() {
 
 #[test]
 fn frames_that_came_back_before_one_that_was_never_sent_are_counted() {
-    with_pair("frames_that_came_back_before_one_that_was_never_sent_are_counted", || {
+    with_pair(|| {
         let (mut passage, _redirect) = with_packets(5);
         let frames: Vec<u64> = passage.rx.peek().map(|desc| desc.addr).collect();
         let (passed, outcome) = passage.pass(64, 0, |_| Fate::Send);

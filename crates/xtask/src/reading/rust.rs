@@ -107,7 +107,7 @@ fn function_at(code: &str, at: usize) -> Option<Function> {
 }
 
 /// Returns the end of the item that begins at `from`: past its closing brace or its semicolon.
-fn item_end(code: &str, from: usize) -> usize {
+pub(crate) fn item_end(code: &str, from: usize) -> usize {
     let mut depth = 0_i32; // of all brackets; an attribute may leave it at -1 or below
     let mut braces = 0_i32;
     for (offset, byte) in code.as_bytes()[from..].iter().enumerate() {

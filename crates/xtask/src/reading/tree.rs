@@ -98,14 +98,14 @@ impl Tree {
 
 #[cfg(test)]
 mod tests {
-    use burstline_skip::{skip, test_name};
+    use burstline_skip::skip;
 
     use super::*;
 
     #[test]
     fn reads_the_repository_it_is_part_of() {
         let tree = match Tree::read() {
-            Err(error) if error.starts_with(NO_GIT) => return skip(test_name(), error),
+            Err(error) if error.starts_with(NO_GIT) => return skip(error),
             tree => tree.unwrap(),
         };
         let own = tree.file("crates/xtask/src/reading/tree.rs").unwrap();

@@ -175,7 +175,6 @@ fn a_chain_of_two_threads_is_measured_where_its_cores_are() {
 
 #[test]
 fn packets_of_four_ports_are_all_counted() {
-    let test = "packets_of_four_ports_are_all_counted";
     if Bed::or_skip().is_none() {
         return;
     }
@@ -186,7 +185,7 @@ fn packets_of_four_ports_are_all_counted() {
     if let Status::NotRun(why) = &row.status {
         // As below.
         assert!(why.contains("BPF") || why.contains("permitted"), "{why}");
-        return skip(test, why);
+        return skip(why);
     }
     assert_eq!((row.metrics["lost"].samples.as_slice(), row.losses.len()), (&[0.0][..], 0));
     assert!(record.contenders[0].command.contains("from 4 packet socket(s)"));
@@ -194,7 +193,6 @@ fn packets_of_four_ports_are_all_counted() {
 
 #[test]
 fn packets_are_counted_in_a_namespace() {
-    let test = "packets_are_counted_in_a_namespace";
     if Bed::or_skip().is_none() {
         return;
     }
@@ -206,7 +204,7 @@ fn packets_are_counted_in_a_namespace() {
     if let Status::NotRun(why) = &row.status {
         // Injecting is for root in the first user namespace only.
         assert!(why.contains("BPF") || why.contains("permitted"), "{why}");
-        return skip(test, why);
+        return skip(why);
     }
     assert_eq!((row.metrics["lost"].samples.as_slice(), row.losses.len()), (&[0.0][..], 0));
     assert!(row.metrics["mpps"].median > 0.0 && row.metrics["rho"].median >= 0.0);

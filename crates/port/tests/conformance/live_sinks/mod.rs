@@ -13,7 +13,7 @@ use rig::{arrived, for_each_sink, numbered, with_burst};
 
 #[test]
 fn what_is_sent_arrives_byte_for_byte_and_in_order() {
-    for_each_sink("what_is_sent_arrives_byte_for_byte_and_in_order", |rig| {
+    for_each_sink(|rig| {
         let mut far = rig.listen();
         let packets = numbered(5_000, &[60, 61, 1514, 18, 350, 999]);
         let (first, second) = packets.split_at(2_000);
@@ -36,7 +36,7 @@ fn what_is_sent_arrives_byte_for_byte_and_in_order() {
 
 #[test]
 fn packets_that_cannot_be_sent_are_named_and_the_others_go() {
-    for_each_sink("packets_that_cannot_be_sent_are_named_and_the_others_go", |rig| {
+    for_each_sink(|rig| {
         let mut far = rig.listen();
         let mut packets =
             numbered(14, &[0, 1, 13, 14, 15, 59, 60, 1514, 1515, 1518, 1519, 2049, 4097, 9000]);
@@ -67,7 +67,7 @@ fn packets_that_cannot_be_sent_are_named_and_the_others_go() {
 
 #[test]
 fn an_mtu_that_shrinks_is_noticed_and_the_ledger_stays_exact() {
-    for_each_sink("an_mtu_that_shrinks_is_noticed_and_the_ledger_stays_exact", |rig| {
+    for_each_sink(|rig| {
         let mut far = rig.listen();
         let packets = numbered(500, &[1514, 60]);
         rig.send(&packets, 50).unwrap();
@@ -125,7 +125,7 @@ fn interrupt(rig: &rig::Rig, which: &str) -> burstline_port::Losses {
 
 #[test]
 fn an_interface_that_goes_down_loses_by_name_and_goes_on() {
-    for_each_sink("an_interface_that_goes_down_loses_by_name_and_goes_on", |rig| {
+    for_each_sink(|rig| {
         let lost = interrupt(rig, rig.interface());
         assert!(lost.of(Loss::LinkDown) > 0, "{}: {lost:?}", rig.address);
     });
@@ -133,7 +133,7 @@ fn an_interface_that_goes_down_loses_by_name_and_goes_on() {
 
 #[test]
 fn a_peer_that_goes_down_loses_by_name_and_the_sink_goes_on() {
-    for_each_sink("a_peer_that_goes_down_loses_by_name_and_the_sink_goes_on", |rig| {
+    for_each_sink(|rig| {
         if rig.address.contains("bypass=off") {
             // Without a carrier the queueing discipline takes all packets and drops them, and
             // reports that only in its counters.
@@ -152,7 +152,7 @@ fn a_peer_that_goes_down_loses_by_name_and_the_sink_goes_on() {
 
 #[test]
 fn an_interface_that_is_deleted_ends_the_sink_with_an_exact_ledger() {
-    for_each_sink("an_interface_that_is_deleted_ends_the_sink_with_an_exact_ledger", |rig| {
+    for_each_sink(|rig| {
         let packets = numbered(50, &[60]);
         rig.send(&packets, 50).unwrap();
         rig.with(|sink| sink.flush().unwrap());
@@ -176,7 +176,7 @@ fn an_interface_that_is_deleted_ends_the_sink_with_an_exact_ledger() {
 
 #[test]
 fn an_open_sink_needs_no_rights() {
-    for_each_sink("an_open_sink_needs_no_rights", |rig| {
+    for_each_sink(|rig| {
         let mut far = rig.listen();
         let packets = numbered(300, &[60, 700]);
         let sent = packets.clone();
@@ -199,7 +199,7 @@ fn an_open_sink_needs_no_rights() {
 
 #[test]
 fn what_is_injected_goes_to_whichever_program_is_on_the_interface() {
-    for_each_sink("what_is_injected_goes_to_whichever_program_is_on_the_interface", |rig| {
+    for_each_sink(|rig| {
         if !rig.is_injector() {
             return;
         }

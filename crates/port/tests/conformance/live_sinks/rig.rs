@@ -36,14 +36,14 @@ pub(crate) struct Rig {
 }
 
 /// Runs a test for every sink, or prints why it is skipped.
-pub(crate) fn for_each_sink(test: &str, job: impl Fn(&Rig)) {
+pub(crate) fn for_each_sink(job: impl Fn(&Rig)) {
     for pattern in SINKS {
         let Some(bed) = Bed::or_skip() else { return };
         let rig = Rig::new(bed, pattern);
         match rig.open() {
             Ok(()) => job(&rig),
             Err(error) if error.to_string().contains("setcap") => {
-                without(test, format!("{pattern}: {error}"));
+                without(format!("{pattern}: {error}"));
             }
             Err(error) => panic!("{pattern}: {error}"),
         }

@@ -167,7 +167,7 @@ mod tests {
     use std::process::Command;
     use std::thread;
 
-    use burstline_skip::{skip, test_name};
+    use burstline_skip::skip;
 
     use crate::privileges;
     use crate::temporary::TemporaryFolder;
@@ -262,17 +262,17 @@ mod tests {
         });
         let Some((major, minor)) = numbers.as_deref().and_then(|line| line.trim().split_once(':'))
         else {
-            return skip(test_name(), "there is no block device");
+            return skip("there is no block device");
         };
         let folder = TemporaryFolder::create("burstline-claim-").unwrap();
         let node = folder.path().join("device");
         let mknod = Command::new("mknod").arg(&node).args(["b", major, minor]).output().unwrap();
         if !mknod.status.success() {
-            return skip(test_name(), "a node of a device is not permitted here");
+            return skip("a node of a device is not permitted here");
         }
         let refused = claim(&node, &CREATION).unwrap_err();
         if refused.kind() == io::ErrorKind::PermissionDenied {
-            return skip(test_name(), "devices may not be opened here");
+            return skip("devices may not be opened here");
         }
         assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{refused}");
         assert!(refused.to_string().contains("--force"), "{refused}");

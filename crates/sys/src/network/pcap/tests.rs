@@ -1,4 +1,4 @@
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn compiled(
 ) -> Option<Result<Vec<RawInstruction>, PcapError>> {
     match compile(expression, link_type, snapshot_bytes, true) {
         Err(error @ PcapError::NotInstalled { .. }) => {
-            skip(test_name(), error);
+            skip(error);
             None
         }
         result => Some(result),
@@ -104,7 +104,7 @@ fn the_longest_expressions_fit_into_a_threads_stack() {
             Ok(program) => assert!(!program.is_empty()),
             // A message is as good as a program: the call returned.
             Err(PcapError::Expression { message, .. }) => assert!(!message.is_empty()),
-            Err(error) => return skip(test_name(), error),
+            Err(error) => return skip(error),
         }
     }
     let bytes = EXPRESSION_BYTES_MAX + 1;
@@ -136,7 +136,7 @@ fn threads_take_turns() {
 fn the_judge_judges() {
     let (accepting, open_ended) = ([raw(6, 0, 0, 7)], [raw(4, 0, 0, 1)]);
     match verdict(&accepting, &[1, 2], 2) {
-        Err(error @ PcapError::NotInstalled { .. }) => skip(test_name(), error),
+        Err(error @ PcapError::NotInstalled { .. }) => skip(error),
         result => {
             assert_eq!(result.unwrap(), Some(7));
             assert_eq!(verdict(&open_ended, &[1, 2], 2).unwrap(), None, "no return");

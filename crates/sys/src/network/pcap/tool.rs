@@ -86,7 +86,7 @@ mod tests {
     fn tcpdump_compiles_what_libpcap_does() {
         let has_both = super::super::version().is_ok() && compile("ip", 1, 100, true).is_some();
         if !has_both {
-            burstline_skip::skip(burstline_skip::test_name(), "it takes libpcap and tcpdump");
+            burstline_skip::skip("it takes libpcap and tcpdump");
             return;
         }
         for (expression, link_type, optimise) in

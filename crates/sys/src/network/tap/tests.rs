@@ -4,19 +4,17 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use burstline_skip::{skip, test_name};
+use burstline_skip::skip;
 
 use super::*;
 use crate::namespace;
 
 /// Runs a test in a network namespace, or reports why it cannot.
 fn in_namespace(test: impl FnOnce() + Send + 'static) {
-    let name = test_name();
-    let worker = thread::spawn(move || match namespace::enter_new_network() {
-        Ok(()) => test(),
-        Err(error) => skip(name, error),
-    });
-    worker.join().unwrap();
+    let worker = thread::spawn(move || namespace::enter_new_network().map(|()| test()));
+    if let Err(error) = worker.join().unwrap() {
+        skip(error);
+    }
 }
 
 fn ip(command: &str) {

@@ -62,7 +62,7 @@ fn an_unaligned_direct_write_is_an_error_and_not_a_lie() {
     let scratch = Scratch::new("unaligned");
     let mut file = OutputFile::create(&scratch.0.join("file"), &Creation::default()).unwrap();
     if *file.write_path() != WritePath::Direct {
-        skip("an_unaligned_direct_write_is_an_error_and_not_a_lie", file.write_path());
+        skip(file.write_path());
         return;
     }
     match file.write_all_at(b"odd", 0) {
@@ -142,12 +142,9 @@ fn mount_for_this_thread(directory: &Path, bytes: usize) -> io::Result<()> {
 #[test]
 fn a_full_disk_says_how_much_it_took() {
     let scratch = Scratch::new("full");
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            if let Err(error) = mount_for_this_thread(&scratch.0, 1 << 20) {
-                skip("a_full_disk_says_how_much_it_took", format!("mount a tmpfs: {error}"));
-                return;
-            }
+    let mounted = std::thread::scope(|scope| {
+        let worker = scope.spawn(|| -> io::Result<()> {
+            mount_for_this_thread(&scratch.0, 1 << 20)?;
             let path = scratch.0.join("file");
             let data = pattern(768 << 10);
             let mut file = OutputFile::create(&path, &Creation::default()).unwrap();
@@ -162,6 +159,11 @@ fn a_full_disk_says_how_much_it_took() {
             assert!(
                 file.preallocate(2 << 20).unwrap_err().to_string().contains("fallocate: No sp")
             );
+            Ok(())
         });
+        worker.join().unwrap()
     });
+    if let Err(error) = mounted {
+        skip(format!("mount a tmpfs: {error}"));
+    }
 }
