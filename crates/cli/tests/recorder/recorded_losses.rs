@@ -326,7 +326,7 @@ mod dpdk {
     #[test]
     fn a_drivers_recording_says_what_the_driver_counts_as_missed() {
         if !is_root() {
-            return skip(test_name(), "needs root");
+            return skip("needs root");
         }
         let Some(bed) = Bed::or_skip() else { return };
         for (host, end) in [(&bed.near, NEAR), (&bed.far, FAR)] {
