@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use crate::contenders::{self, Adapter, Job, Sample};
+use crate::contenders::{self, Adapter, Job, Sample, Searches};
 use crate::live::{OUT, interfaces};
 use crate::scenario::run::one_line;
 use crate::scenario::{Placement, Rate, Work};
@@ -116,6 +116,7 @@ fn turn(
 ) -> Result<Sample, String> {
     let workers = usize::from(work == Work::Balance);
     let places = Placement::Auto.find(workers)?;
+    let searches = Searches::default();
     let job = Job {
         work,
         size_bytes: 64,
@@ -133,6 +134,7 @@ fn turn(
         program,
         rfc2544: None,
         stop,
+        searches: &searches,
     };
     contenders::measure(adapter, &job)
 }

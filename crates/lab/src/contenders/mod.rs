@@ -52,6 +52,7 @@ pub use dpdk_balance::{WORDS as DPDK_BALANCE, run_balance};
 pub(crate) use latency::enter as enter_latency;
 pub use live::{Live, OnRoad, Own, Running};
 pub(crate) use null::about_programs;
+pub use shapes::Searches;
 pub(crate) use shapes::tried;
 pub(crate) use spread::sides as spread_sides;
 
@@ -137,6 +138,8 @@ pub struct Job<'a> {
     pub rfc2544: Option<Asked<'a>>,
     /// Set when the user stops the run.
     pub stop: &'a Arc<AtomicBool>,
+    /// The time of searches for a contender's best settings.
+    pub searches: &'a Searches,
 }
 
 impl Job<'_> {

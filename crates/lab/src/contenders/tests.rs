@@ -46,6 +46,7 @@ fn programs_on_dpdk_itself_run_here_or_say_how_to_build_them() {
             program: Path::new("burstline"),
             rfc2544: None,
             stop: &stop,
+            searches: &Searches::default(),
         };
         let mpps = std::thread::scope(|scope| {
             // On a separate thread, because it pins its thread.
