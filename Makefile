@@ -134,7 +134,8 @@ guest-cards: ## Cards in an emulated machine: does dpdk: drive them? Some 8 minu
 	@scripts/guest-dpdk
 
 guest-lab: ## A machine that starts just now: does every contender of the lab get ready? Some 10 minutes
-	@scripts/setup rust guest dpdk rivals
+	@scripts/setup rust guest dpdk rivals sensors
+	@cargo build --quiet --release --locked -p burstline-pcap
 	@cargo build --quiet --release --locked -p burstline -p burstline-lab --bin burstline --bin bench \
 	  --features burstline/dpdk --features burstline-lab/dpdk
 	@scripts/guest-lab

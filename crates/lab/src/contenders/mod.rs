@@ -79,6 +79,12 @@ pub trait Adapter: Sync {
         false
     }
 
+    /// Whether a turn at a work starts a program or uses interfaces. Such a start may fail, and its
+    /// samples say how long it took.
+    fn has_start(&self, work: Work) -> bool {
+        work.is_live() && !work.is_within()
+    }
+
     /// Checks whether it can run here.
     ///
     /// # Errors
