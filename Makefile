@@ -134,7 +134,8 @@ guest-cards: ## Check that dpdk: drives the cards of an emulated machine (8 minu
 	@scripts/guest-dpdk
 
 guest-lab: ## Check that every contender of the lab starts on a freshly booted machine (10 minutes)
-	@scripts/setup rust guest dpdk rivals
+	@scripts/setup rust guest dpdk rivals sensors
+	@cargo build --quiet --release --locked -p burstline-pcap
 	@cargo build --quiet --release --locked -p burstline -p burstline-lab --bin burstline --bin bench \
 	  --features burstline/dpdk --features burstline-lab/dpdk
 	@scripts/guest-lab

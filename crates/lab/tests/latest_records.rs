@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use burstline_lab::record::{Record, Row, Status};
+use burstline_lab::record::{ContenderInfo, Record, Row, Status};
+use burstline_lab::scenario::run::{BEFORE, FAILED, NO_TURN};
 use burstline_lab::scenario::{Point, Scenario, built_in};
 
 /// Scenarios that need no record in `runs/latest`, the record that shows their work, and why.
@@ -71,6 +72,71 @@ fn the_latest_run_has_contenders_and_quick_points_of_each_scenario() {
         wrong.extend(outcome.err().map(|why| format!("{}: {why}", scenario.name)));
     }
     assert!(wrong.is_empty(), "make runs: runs/latest is not of now:\n{}", wrong.join("\n"));
+}
+
+/// Whether a turn did not come about because of the run: its time, its end or a failure. Otherwise
+/// the machine or the contender is why.
+fn is_of_the_run(status: &Status) -> bool {
+    matches!(status, Status::NotRun(why)
+        if why == NO_TURN || why.ends_with(BEFORE) || why.starts_with(FAILED))
+}
+
+/// Returns each contender and value of a point's key for which no row ran, although both can.
+fn never_ran(record: &Record) -> Vec<String> {
+    let can_run = record.contenders.iter().filter(|info| info.not_run.is_none());
+    let mut never = Vec::new();
+    for ContenderInfo { name, .. } in can_run {
+        let rows: Vec<&Row> = record.rows.iter().filter(|row| row.contender == *name).collect();
+        let keys = rows.iter().flat_map(|row| &row.point);
+        let keys: BTreeSet<_> = keys.map(|(key, value)| (key, value.to_string())).collect();
+        for (key, value) in keys {
+            let has_it = |row: &&&Row| row.point.get(key).is_some_and(|of| of.to_string() == value);
+            let of_it: Vec<_> = rows.iter().filter(has_it).collect();
+            let has_run = of_it.iter().any(|row| matches!(row.status, Status::Run | Status::Model));
+            if !has_run && of_it.iter().any(|row| is_of_the_run(&row.status)) {
+                never.push(format!("{name} never ran with {key} {value}"));
+            }
+        }
+    }
+    never
+}
+
+#[test]
+fn each_contender_that_can_run_has_run_in_each_case_and_at_each_size() {
+    let latest = fs::read_dir(runs().join("latest")).unwrap();
+    let names = latest.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names: BTreeSet<String> = names.filter(|name| name.ends_with(".json")).collect();
+    assert!(!names.is_empty());
+    let wrong: Vec<String> = names
+        .iter()
+        .flat_map(|name| {
+            let never = never_ran(&record(&format!("latest/{name}")).unwrap());
+            never.into_iter().map(move |what| format!("{name}: {what}"))
+        })
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "make runs: turns of runs/latest were cut off:\n{}",
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn what_has_no_row_that_ran_is_found() {
+    let mut record = record("latest/both-ways.json").unwrap();
+    assert_eq!(never_ran(&record), Vec::<String>::new());
+    let is_sent = |row: &Row| row.contender == "testpmd" && row.point["case"] == "send";
+    let at = record.rows.iter().position(is_sent).unwrap();
+    for (why, is_found) in [
+        ("its 8 s were over before", true),
+        ("it had no turn", true),
+        ("it failed: no core", true),
+        ("A_A needs more cores of node 0 than are allowed", false),
+    ] {
+        record.rows[at].status = Status::NotRun(why.to_owned());
+        let wanted = ["testpmd never ran with case \"send\""];
+        assert_eq!(never_ran(&record), wanted[..usize::from(is_found)], "{why}");
+    }
 }
 
 #[test]

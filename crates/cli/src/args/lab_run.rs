@@ -46,7 +46,7 @@ Examples:
 /// List the scenarios: what they do, from which document, and which contenders can run here
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Start each contender that works on interfaces for a tiny turn, to see if it can run; as root
+    /// Start each program, and what works on interfaces, for a tiny turn to see if it runs; as root
     #[arg(long = "try")]
     pub(crate) is_trying: bool,
 

@@ -52,6 +52,7 @@ pub use dpdk_balance::{WORDS as DPDK_BALANCE, run_balance};
 pub(crate) use latency::enter as enter_latency;
 pub use live::{Live, OnRoad, Own, Running};
 pub(crate) use null::about_programs;
+pub use shapes::Searches;
 pub(crate) use shapes::tried;
 pub(crate) use spread::sides as spread_sides;
 
@@ -76,6 +77,12 @@ pub trait Adapter: Sync {
     /// Whether its generator can run on another machine: see `remote`.
     fn has_remote(&self) -> bool {
         false
+    }
+
+    /// Whether a turn at a work starts a program or uses interfaces. Such a start may fail, and its
+    /// samples say how long it took.
+    fn has_start(&self, work: Work) -> bool {
+        work.is_live() && !work.is_within()
     }
 
     /// Checks whether it can run here.
@@ -137,6 +144,8 @@ pub struct Job<'a> {
     pub rfc2544: Option<Asked<'a>>,
     /// Set when the user stops the run.
     pub stop: &'a Arc<AtomicBool>,
+    /// The time of searches for a contender's best settings.
+    pub searches: &'a Searches,
 }
 
 impl Job<'_> {

@@ -10,7 +10,7 @@ mod instructions;
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use super::dpdk::is_built;
@@ -66,13 +66,19 @@ impl Adapter for Null {
     }
 
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
+        let began = Instant::now();
         let (said, pages) = run(&self.command(job))?;
+        let all_s = began.elapsed().as_secs_f64();
         if said.contains("make dpdk") {
             return Err(format!("{} was built without DPDK: make dpdk", job.program.display()));
         }
         let report = Report::of_its_own(&said)?;
         let mpps = report.delivered as f64 / report.elapsed_seconds / 1e6;
-        Ok(Sample { pages: Some(pages), ..rates(job, mpps) })
+        let mut sample = Sample { pages: Some(pages), ..rates(job, mpps) };
+        sample.set("packets", "packets", report.delivered as f64);
+        // Its start and its end: its report does not tell one from the other.
+        sample.set("ready_s", "s", all_s - report.elapsed_seconds);
+        Ok(sample)
     }
 }
 
@@ -100,20 +106,24 @@ impl Adapter for Testpmd {
 
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
         let is_making = job.work == Work::Make;
-        let (mode, settings) =
-            if is_making { ("Tx-pps:", &SETTINGS[..]) } else { ("Rx-pps:", &SETTINGS[1..]) };
+        let settings = if is_making { &SETTINGS[..] } else { &SETTINGS[1..] };
         let rate = |setting| {
             // Over net_null both run without huge pages.
             let _pages = is_making.then(|| Reservation::take(PAGES_OF_A_START));
             let memory = if is_making { Memory::now() } else { Memory::Small };
-            testpmd(job, setting).rate_after(seconds(job), memory, mode)
+            testpmd(job, setting).rate_after(seconds(job), memory)
         };
         // A turn with a fixed number of packets measures nothing, so one setting is enough.
         let settings = if job.packets.is_some() { &settings[..1] } else { settings };
-        let tried = |setting| Ok(rate(setting)?.0 / 1e6);
+        let tried = |setting| Ok(rate(setting)?.pps / 1e6);
         let setting = best_of(1, &key(self.name(), job), settings, tried)?;
-        let (pps, pages) = rate(setting)?;
-        Ok(Sample { pages: Some(pages), ..rates(job, pps / 1e6) })
+        let programs::Rated { pps, packets, pages, ready } = rate(setting)?;
+        let mut sample = Sample { pages: Some(pages), ..rates(job, pps / 1e6) };
+        sample.set("packets", "packets", packets as f64);
+        if let Some(ready) = ready {
+            sample.set("ready_s", "s", ready.as_secs_f64());
+        }
+        Ok(sample)
     }
 }
 

@@ -63,8 +63,11 @@ impl Ours {
         ..Self::XDP
     };
     /// A switch that receives by AF_XDP and sends by a packet socket.
-    pub(super) const SWITCH: Self =
-        Self { name: "burstline-switch", works: &[Work::Switch], ..Self::XDP };
+    pub(super) const SWITCH: Self = Self {
+        name: "burstline-switch",
+        works: &[Work::Switch, Work::Latency, Work::Rfc2544],
+        ..Self::XDP
+    };
     /// Over AF_XDP, with workers that share one log.
     pub(super) const XDP_SHARE: Self = Self {
         name: "burstline-xdp-share",
@@ -119,7 +122,7 @@ impl Live for Ours {
         let core = cores.split(',').next().unwrap_or_default();
         let (first, out) = (&job.comes_in[0], &job.goes_out);
         let words = match job.work {
-            Work::Switch if self.is_switch() => {
+            Work::Switch | Work::Latency | Work::Rfc2544 if self.is_switch() => {
                 let ports = format!("--port {scheme}:{first} --port {scheme}:{out}");
                 format!("switch {ports} --poll busy --cores {core}")
             }

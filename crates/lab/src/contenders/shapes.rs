@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::{Job, Sample};
 #[cfg(feature = "dpdk")]
@@ -36,16 +37,73 @@ struct Found {
     rates: String,
 }
 
+/// The time of the searches of a run. It is no part of the time of the run, because a search may
+/// take longer than all turns.
+#[derive(Debug, Default)]
+pub struct Searches(Mutex<Times>);
+
+#[derive(Debug, Default)]
+struct Times {
+    /// The time of all searches that have ended.
+    ended: Duration,
+    /// The start of the present search.
+    began: Option<Instant>,
+}
+
+impl Searches {
+    /// Returns the time of all searches, including the present one. Cost: a lock.
+    pub fn time(&self) -> Duration {
+        let times = self.times();
+        times.ended + times.began.map_or(Duration::ZERO, |began| began.elapsed())
+    }
+
+    /// Does a search.
+    pub(crate) fn during<T>(&self, search: impl FnOnce() -> T) -> T {
+        self.times().began = Some(Instant::now());
+        let _end = End(self);
+        search()
+    }
+
+    fn times(&self) -> MutexGuard<'_, Times> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends the present search when dropped, so a search that panics ends, too.
+struct End<'a>(&'a Searches);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let mut times = self.0.times();
+        let time = times.began.take().map_or(Duration::ZERO, |began| began.elapsed());
+        times.ended += time;
+    }
+}
+
+/// The key of a search, and where its time is added.
+pub(super) struct Key<'a> {
+    text: String,
+    searches: &'a Searches,
+}
+
+impl Key<'_> {
+    /// Returns the key of another search for the same point.
+    pub(super) fn and(&self, what: &str) -> Self {
+        Self { text: format!("{}, {what}", self.text), searches: self.searches }
+    }
+}
+
 /// Returns the key of a search: the contender and the point.
-pub(super) fn key(name: &str, job: &Job<'_>) -> String {
-    format!("{name} {} {} {}", job.work, job.size_bytes, job.case.unwrap_or_default())
+pub(super) fn key<'a>(name: &str, job: &Job<'a>) -> Key<'a> {
+    let text = format!("{name} {} {} {}", job.work, job.size_bytes, job.case.unwrap_or_default());
+    Key { text, searches: job.searches }
 }
 
 /// Returns the rates of a contender's settings at a point, best first, if it has several and has
 /// had a turn.
 pub(crate) fn tried(name: &str, job: &Job<'_>) -> Option<String> {
     let found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-    found.get(&key(name, job)).map(|found| found.rates.clone())
+    found.get(&key(name, job).text).map(|found| found.rates.clone())
 }
 
 /// Returns the setting with the highest `rate` in Mpps. Tries each a few times, once for each
@@ -57,7 +115,7 @@ pub(crate) fn tried(name: &str, job: &Job<'_>) -> Option<String> {
 /// # Panics
 /// If there are no settings.
 pub(super) fn best<S: Copy + Debug>(
-    key: &str,
+    key: &Key<'_>,
     settings: &[S],
     rate: impl FnMut(S) -> Result<f64, String>,
 ) -> Result<S, String> {
@@ -70,25 +128,35 @@ pub(super) fn best<S: Copy + Debug>(
 /// As [`best`].
 pub(super) fn best_of<S: Copy + Debug>(
     tries: usize,
-    key: &str,
+    key: &Key<'_>,
     settings: &[S],
-    mut rate: impl FnMut(S) -> Result<f64, String>,
+    rate: impl FnMut(S) -> Result<f64, String>,
 ) -> Result<S, String> {
     let found = || FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = found().get(key) {
+    if let Some(known) = found().get(&key.text) {
         return Ok(settings[known.at]);
     }
+    let mut rates = key.searches.during(|| rates(tries, settings, rate))?;
+    rates.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let at = rates.first().expect("there are settings").0;
+    let rates = rates.iter().map(|&(at, rate)| format!("{:?}: {rate:.1}", settings[at]));
+    let rates = rates.collect::<Vec<_>>().join(", ");
+    found().insert(key.text.clone(), Found { at, rates });
+    Ok(settings[at])
+}
+
+/// Tries each setting; returns its index and its highest rate.
+fn rates<S: Copy>(
+    tries: usize,
+    settings: &[S],
+    mut rate: impl FnMut(S) -> Result<f64, String>,
+) -> Result<Vec<(usize, f64)>, String> {
     let mut rates = Vec::new();
     for (at, &setting) in settings.iter().enumerate() {
         let most = (0..tries).try_fold(0_f64, |most, _| Ok::<_, String>(most.max(rate(setting)?)));
         rates.push((at, most?));
     }
-    rates.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let at = rates.first().expect("there are settings").0;
-    let rates = rates.iter().map(|&(at, rate)| format!("{:?}: {rate:.1}", settings[at]));
-    let rates = rates.collect::<Vec<_>>().join(", ");
-    found().insert(key.to_owned(), Found { at, rates });
-    Ok(settings[at])
+    Ok(rates)
 }
 
 /// A shape of a rival's pool and rings.
@@ -150,6 +218,8 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -160,14 +230,37 @@ mod tests {
             let is_it = (pool.objects, pool.cache, pool.is_single) == (4095, 512, false);
             Ok(if is_it { 2.0 } else { 1.0 })
         };
-        let all = Pool::all(true);
-        let found = best("a test", &all, rate).unwrap();
+        let (all, searches) = (Pool::all(true), Searches::default());
+        let key = |text: &str| Key { text: text.to_owned(), searches: &searches };
+        let found = best(&key("a test"), &all, rate).unwrap();
         assert_eq!((found.objects, found.cache, found.is_single), (4095, 512, false));
         assert_eq!(tried, TRIES * 2 * SHAPES.len());
-        assert_eq!(best("a test", &all, |_| Err("again".to_owned())), Ok(found));
-        assert!(best("another", &Pool::all(false), |_| Err("none".to_owned())).is_err());
+        assert_eq!(best(&key("a test"), &all, |_| Err("again".to_owned())), Ok(found));
+        assert!(best(&key("another"), &Pool::all(false), |_| Err("none".to_owned())).is_err());
         let rates = FOUND.lock().unwrap()["a test"].rates.clone();
         assert!(rates.starts_with("pool 4095 cache 512 MP/MC: 2.0, pool 2047 cache 0 SP/SC: 1.0"));
+    }
+
+    #[test]
+    fn the_time_of_a_search_counts_while_it_runs_and_then_no_more() {
+        const LONG: Duration = Duration::from_millis(2);
+        let (searches, began) = (Searches::default(), Instant::now());
+        assert_eq!(searches.time(), Duration::ZERO);
+        let before = searches.during(|| {
+            thread::sleep(LONG);
+            searches.time()
+        });
+        let after = searches.time();
+        assert!(LONG <= before && before <= after && after <= began.elapsed());
+        thread::sleep(LONG);
+        assert_eq!(searches.time(), after);
+        let key = Key { text: "a failed test".to_owned(), searches: &searches };
+        let failed = best(&key.and("once"), &[()], |()| {
+            thread::sleep(LONG);
+            Err("it fails".to_owned())
+        });
+        assert_eq!(failed, Err("it fails".to_owned()));
+        assert!(searches.time() >= after + LONG);
     }
 
     #[test]

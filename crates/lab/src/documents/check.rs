@@ -1,6 +1,9 @@
 //! Checks the table of claims for faults.
 
-use super::{Document, Standing};
+use super::{Claim, Document, Standing};
+
+/// What makes the records of a billion frames: `NAME-billion` for the scenario NAME.
+const BILLION: &str = "make billion";
 
 /// Where our result is stored or shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +76,12 @@ pub(super) fn faults(
                         fault(format!("`{}` has a record: it is run, not shown", claim.ours));
                     }
                     Standing::Run => {
-                        let any = [String::new()];
-                        let rows = if claim.rows.is_empty() { &any[..] } else { &claim.rows };
-                        for row in rows.iter().filter(|row| !is_recorded(place, row)) {
-                            fault(format!("no committed record of {} has `{row}`", claim.ours));
+                        for what in of_record(claim, place, is_recorded) {
+                            fault(what);
                         }
+                    }
+                    _ if !claim.rows.is_empty() => {
+                        fault(format!("it names rows, but is {}", claim.status));
                     }
                     _ => {}
                 }
@@ -85,4 +89,39 @@ pub(super) fn faults(
         }
     }
     faults
+}
+
+/// Returns the faults of a claim that was run: its command makes its record, which has all rows.
+fn of_record(
+    claim: &Claim,
+    place: Place,
+    is_recorded: &dyn Fn(Place, &str) -> bool,
+) -> Vec<String> {
+    let mut faults = Vec::new();
+    if !makes(claim, place) {
+        faults.push(format!("`{}` does not make its record, {}", claim.command, claim.ours));
+    }
+    if claim.rows.is_empty() {
+        faults.push(format!("it names no row of {}: what does it need?", claim.ours));
+    }
+    let missing = claim.rows.iter().filter(|row| !is_recorded(place, row));
+    faults.extend(missing.map(|row| format!("no committed record of {} has `{row}`", claim.ours)));
+    faults
+}
+
+/// Returns whether a claim's command makes the record that it names.
+fn makes(claim: &Claim, place: Place) -> bool {
+    let command = claim.command.as_str();
+    match place {
+        Place::Figure(name) => command == format!("make bench FIGURE={name}"),
+        Place::Scenario(name) => {
+            let record = format!("record={name}-billion");
+            let is_billion = |row: &String| row.split(' ').any(|word| word == record);
+            match claim.rows.iter().any(is_billion) {
+                true => command == BILLION,
+                false => command.split(' ').take(4).eq(["burstline", "lab", "run", name]),
+            }
+        }
+        Place::Printed | Place::File(_) => true,
+    }
 }

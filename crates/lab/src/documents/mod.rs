@@ -15,7 +15,8 @@
 //! Invariants:
 //! - T1: each claim has a unique name and a status. Unless the status is `not run`, it has a
 //!   command and the place of our result.
-//! - T3: `run`: a committed record has it. `shown`: a command prints it or a test asserts it.
+//! - T3: `run`: committed records have each row that it names, and its command makes its record.
+//!   `shown`: a command prints it or a test asserts it.
 //! - T2: all named figures, scenarios, make targets, paths and verbs exist; a test fails otherwise.
 
 #[cfg(test)]
@@ -79,8 +80,9 @@ pub struct Claim {
     /// it was not run.
     #[serde(default)]
     pub ours: String,
-    /// Points that a record must have for it: `size_bytes=64`, `case=send`, `contender=testpmd`,
-    /// several separated by a space. If empty, any point that was run is enough.
+    /// Rows that committed records must have if it is run, each as words separated by a space:
+    /// `contender=testpmd`, `size_bytes=64`, `case=send`. With `record=NAME` it is a row of another
+    /// record.
     #[serde(default)]
     pub rows: Vec<String>,
     /// Whether it is run, shown or calculated, or why not.

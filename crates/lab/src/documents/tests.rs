@@ -48,10 +48,9 @@ fn has_row(record: &Record, wanted: &str) -> bool {
 
 fn is_recorded(records: &[Record], place: Place, row: &str) -> bool {
     let (Place::Figure(name) | Place::Scenario(name)) = place else { return false };
-    // A scenario with a longer name may belong to this one.
-    let is_of = |record: &Record| {
-        record.scenario == name || record.scenario.starts_with(&format!("{name}-billion"))
-    };
+    // A row may name another record.
+    let is_named = row.split_whitespace().any(|word| word.starts_with("record="));
+    let is_of = |record: &Record| is_named || record.scenario == name;
     records.iter().any(|record| is_of(record) && has_row(record, row))
 }
 
@@ -105,6 +104,9 @@ fn a_claim_without_a_status_is_not_read() {
 #[test]
 fn each_kind_of_fault_is_found() {
     let claim = |id: &str, rest: &str| format!("[[claim]]\nid = \"{id}\"\nclaim = \"c\"\n{rest}\n");
+    let run = "status = \"run\"";
+    let figure = "command = \"make bench FIGURE=hash-64\"\nours = \"figure hash-64\"";
+    let scenario = "command = \"burstline lab run dna-bounce\"\nours = \"scenario dna-bounce\"";
     let claims = [
         claim("d0-a", "status = \"run\""),
         claim("d0-a", "status = \"not run because it is not\""),
@@ -116,18 +118,28 @@ fn each_kind_of_fault_is_found() {
         ),
         claim("d0-e", "status = \"run\"\ncommand = \"make test\"\nours = \"here\""),
         claim("d0-f", "status = \"run\"\ncommand = \"make bench FIGURE=x\"\nours = \"file x/y\""),
+        claim("d0-g", &format!("{run}\n{figure}")),
+        claim("d0-h", &format!("{run}\n{figure}\nrows = [\"contender=ours\", \"case=none\"]")),
+        claim("d0-i", &format!("{run}\n{scenario}\nrows = [\"record=dna-bounce-billion a=b\"]")),
+        claim("d0-j", &format!("status = \"model\"\n{scenario}\nrows = [\"contender=ours\"]")),
     ];
     let documents = [read(&claims.concat()).unwrap()];
-    let found = faults(&documents, &exists, &|_, row| row.is_empty(), &runs);
+    let found = faults(&documents, &exists, &|_, row| row != "case=none", &runs);
     let wanted = [
         "d0-a: status run without a command",
         "d0-a: another claim has this name",
         "d1-b: its name does not begin with d0-",
         "d0-c: there is no such command: make nothing",
+        "d0-c: `make nothing` does not make its record, figure hash-64",
+        "d0-c: it names no row of figure hash-64",
         "d0-d: there is no figure x",
         "d0-e: `here`: figure, scenario",
         "d0-f: there is no such command: make bench FIGURE=x",
         "d0-f: there is no file x/y",
+        "d0-g: it names no row of figure hash-64",
+        "d0-h: no committed record of figure hash-64 has `case=none`",
+        "d0-i: `burstline lab run dna-bounce` does not make its record, scenario dna-bounce",
+        "d0-j: it names rows, but is model",
     ];
     assert_eq!(found.len(), wanted.len(), "{found:?}");
     for (found, wanted) in found.iter().zip(wanted) {

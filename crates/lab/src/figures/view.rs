@@ -13,7 +13,7 @@ use super::Context;
 use super::entry::{Entry, Shown};
 use crate::compared::{Compared, Outcome, Side};
 use crate::conditions::Conditions;
-use crate::contenders::{self, Adapter, Job, ROUND_PACKETS, Sample};
+use crate::contenders::{self, Adapter, Job, ROUND_PACKETS, Sample, Searches};
 use crate::contest::{Rounds, alternate};
 use crate::instructions;
 use crate::live::{OUT, interfaces};
@@ -44,7 +44,8 @@ pub(super) fn measure(context: &Context, figure: &'static Entry) -> Result<Outco
     }
     // In memory no program is started.
     let program = if scenario.work.is_live() { our_program()? } else { PathBuf::new() };
-    let job = figure.job(context, &scenario, &program);
+    let searches = Searches::default();
+    let job = figure.job(context, &scenario, &program, &searches);
     let conditions = Conditions::watch(context.cores);
     let turns = figure.turns(context, &job)?;
     let mut more = Vec::new();
@@ -104,6 +105,7 @@ impl Entry {
         context: &'a Context,
         scenario: &Scenario,
         program: &'a std::path::Path,
+        searches: &'a Searches,
     ) -> Job<'a> {
         let full = self.full_seconds.filter(|_| context.full);
         let time = match full.unwrap_or(self.seconds) {
@@ -132,6 +134,7 @@ impl Entry {
             rfc2544: None,
             program,
             stop: &context.stop,
+            searches,
         }
     }
 

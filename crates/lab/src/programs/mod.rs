@@ -30,7 +30,7 @@ pub use open_vswitch::{Bridge, Datapath, SwitchCommands, SwitchCores};
 pub use ours::{Ours, Report};
 pub(crate) use ours::{our_program, target};
 pub use ready::{READY_WITHIN, Ready};
-pub use testpmd::{Device, Mode, Peer, RING, Rates, Testpmd, Totals};
+pub use testpmd::{Device, Mode, Peer, RING, Rated, Rates, Testpmd, Totals};
 
 /// Placeholder for a file of the program in its command.
 pub const FILE: &str = "$FILE";

@@ -14,8 +14,9 @@ pub const READY_WITHIN: Duration = Duration::from_secs(120);
 /// A set of conditions that must all hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
-    /// A text that it prints, on either stream.
+    /// A text that it prints, on either stream, and how often at least.
     line: &'static str,
+    times: usize,
     /// Interfaces that have its XDP program.
     xdp: Vec<String>,
     /// Interfaces that have its packet socket.
@@ -30,7 +31,18 @@ impl Ready {
 
     /// Ready when it has printed this text, the last one of its start.
     pub fn line(line: &'static str) -> Self {
-        Self { line, ..Self::default() }
+        Self { line, times: 1, ..Self::default() }
+    }
+
+    /// Requires the text this many times: a program may print one for each port.
+    #[must_use]
+    pub fn times(self, times: usize) -> Self {
+        Self { times, ..self }
+    }
+
+    /// Returns whether `said` has the text often enough.
+    pub fn is_said(&self, said: &str) -> bool {
+        said.matches(self.line).count() >= self.times
     }
 
     /// Also requires an XDP program on each of these.
@@ -47,8 +59,12 @@ impl Ready {
 
     /// Returns the first unmet condition, for a program on `host` that has printed `said`.
     pub fn lacks(&self, host: &Host, said: &str) -> Option<String> {
-        if !said.contains(self.line) {
-            return Some(format!("it has not printed `{}`", self.line));
+        if !self.is_said(said) {
+            let times = match self.times {
+                0 | 1 => String::new(),
+                times => format!(" {times} times"),
+            };
+            return Some(format!("it has not printed `{}`{times}", self.line));
         }
         let bare = find(host, &self.xdp, |interface| {
             let found = XdpInterface::by_name(interface).ok()?;
@@ -102,6 +118,15 @@ mod tests {
                        ffff8c0001 3      3    0003   7     0 0      0      11\n\
                        ffff8c0002 3      3    0003   12    1 0      0      12\n";
         assert!(listens(sockets, 12) && !listens(sockets, 7) && !listens(sockets, 1));
+    }
+
+    #[test]
+    fn a_line_of_each_port_is_waited_for() {
+        let ready = Ready::line("port is up").times(2);
+        let said = ["", "port is up\n", "port is up\nport is up\n"];
+        assert_eq!(said.map(|said| ready.is_said(said)), [false, false, true]);
+        assert!(Ready::line("up").is_said("up") && !Ready::line("up").is_said(""));
+        assert!(Ready::at_once().is_said(""));
     }
 
     #[test]

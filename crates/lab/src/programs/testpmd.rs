@@ -3,10 +3,13 @@
 //! It is ready when it waits to be ended, and prints that when its threads forward. With
 //! `--stats-period` it does not print it, and its statistics are no substitute. It first prints
 //! them when the time stamp counter reaches a whole period: with a period of an hour, not in the
-//! machine's first hour. Source: app/test-pmd/testpmd.c of DPDK 22.11 and 24.11, `main`.
+//! machine's first hour. So with statistics it is ready at the last line of each port that it
+//! prints before its threads forward. Source: app/test-pmd/testpmd.c of DPDK 22.11 and 24.11,
+//! `main` and `start_packet_forwarding`; config.c, `rxtx_config_display`.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use burstline_sys::affinity::CoreId;
 use burstline_testbed::signal;
@@ -20,6 +23,9 @@ const NEEDS: &[Need] = &[Need { program: "dpdk-testpmd", package: "dpdk-dev" }];
 
 /// What it prints when its threads forward.
 const FORWARDS: &str = "Press enter to exit";
+
+/// The last line that it prints of each port before its threads forward.
+const CONFIGURED: &str = "TX RS bit threshold=";
 
 /// What it prints before its rates.
 const RATES: &str = "Port statistics";
@@ -112,6 +118,14 @@ impl Mode {
             Self::Flows(_) => "flowgen",
         }
     }
+
+    /// Returns the first letter of the names of the counts that the mode is about.
+    fn direction(self) -> char {
+        match self {
+            Self::Receive | Self::Forward => 'R',
+            Self::Send(_) | Self::Flows(_) => 'T',
+        }
+    }
 }
 
 /// How to run it.
@@ -163,28 +177,26 @@ impl Testpmd {
     }
 
     /// Runs it on this host until it has printed rates for this many whole seconds after its start,
-    /// and ends it. Returns the last rate after a key, `Rx-pps:` or `Tx-pps:`, and its pages at
-    /// that time.
+    /// and ends it. `has_rates` must be set.
     ///
     /// # Errors
     /// If it cannot be started, or ended before it had printed so many rates: its output.
-    pub fn rate_after(
-        &self,
-        seconds: usize,
-        memory: Memory,
-        key: &str,
-    ) -> Result<(f64, Pages), String> {
-        let command = self.command(memory);
+    pub fn rate_after(&self, seconds: usize, memory: Memory) -> Result<Rated, String> {
+        let (command, began) = (self.command(memory), Instant::now());
         let script =
             format!("exec timeout --signal=INT {RATES_WITHIN_S} stdbuf -oL {command} 2>&1");
         let started = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn();
         let mut running = started.map_err(|error| format!("{command}: {error}"))?;
         let output = BufReader::new(running.stdout.take().expect("it is piped"));
         let (mut said, mut shown, mut pages) = (String::new(), 0, Pages::default());
+        let (sign, mut ready) = (self.ready(), None);
         for line in output.lines() {
             let line = line.map_err(|error| format!("{command}: {error}"))?;
             shown += usize::from(line.contains(RATES));
             said = said + &line + "\n";
+            if ready.is_none() && sign.is_said(&said) {
+                ready = Some(began.elapsed());
+            }
             // The first rate is from its start, and the one now starting is incomplete.
             if line.contains(RATES) && shown == seconds + 2 {
                 pages = pages_of(&[running.id()]);
@@ -192,12 +204,12 @@ impl Testpmd {
             }
         }
         running.wait().map_err(|error| format!("{command}: {error}"))?;
-        match shown {
-            shown if shown < seconds + 2 => {
-                Err(format!("dpdk-testpmd shows {shown} rates: {}", said.trim()))
-            }
-            _ => Ok((Rates::parse(&said, key).0[seconds], pages)),
+        if shown < seconds + 2 {
+            return Err(format!("dpdk-testpmd shows {shown} rates: {}", said.trim()));
         }
+        let letter = self.mode.direction();
+        let of = |key: &str| Rates::parse(&said, &format!("{letter}{key}")).0[seconds];
+        Ok(Rated { pps: of("x-pps:"), packets: of("X-packets:") as u64, pages, ready })
     }
 
     fn interfaces(&self) -> Vec<&str> {
@@ -240,15 +252,29 @@ impl Launch for Testpmd {
     }
 
     fn ready(&self) -> Ready {
-        if self.has_rates {
-            return Ready::line(RATES);
-        }
-        Ready::line(FORWARDS).with_xdp(&self.interfaces())
+        let ready = match self.has_rates {
+            true => Ready::line(CONFIGURED).times(self.ports.len()),
+            false => Ready::line(FORWARDS),
+        };
+        ready.with_xdp(&self.interfaces())
     }
 
     fn holds_input(&self) -> bool {
         !self.has_rates
     }
+}
+
+/// The result of a run that ended after some rates.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rated {
+    /// Packets per second at the last whole second, received or, if the mode sends, sent.
+    pub pps: f64,
+    /// The same packets since its start.
+    pub packets: u64,
+    /// Its pages at that time.
+    pub pages: Pages,
+    /// Time from its start until it was ready; `None` if it did not print the sign.
+    pub ready: Option<Duration>,
 }
 
 /// Its final output.
@@ -347,6 +373,13 @@ mod tests {
         testpmd.more = "--burst=64".to_owned();
         let command = testpmd.command(Memory::Huge);
         assert!(!testpmd.holds_input() && command.contains(" --stats-period=1 "), "{command}");
+        // As config.c prints it, of one port and of two.
+        let port = "      TX offloads=0x0 - TX RS bit threshold=0\n";
+        let ready = |testpmd: &Testpmd, said: &str| testpmd.ready().is_said(said);
+        assert!(ready(&testpmd, port) && !ready(&testpmd, RATES));
+        testpmd.ports.push(Device::Null { bytes: 64 });
+        assert!(!ready(&testpmd, port) && ready(&testpmd, &port.repeat(2)));
+        testpmd.ports.pop();
         assert!(
             command.contains("--vdev net_null0,size=64 --") && command.ends_with(" --burst=64")
         );

@@ -1,7 +1,8 @@
 //! Divides the time of a short run among scenarios.
 //!
 //! Each gets its share of the time left, in proportion to its estimate and those of the following
-//! ones. Unused time goes to the others.
+//! ones. Unused time goes to the others. A search for a contender's settings before its first turn
+//! is in no estimate: it does not count against the share, and leaves less to the others.
 
 use std::time::Duration;
 
@@ -23,9 +24,8 @@ const EXTRA: Duration = Duration::from_secs(2);
 /// Approximate packets a second of a generator.
 const PACKETS_PER_S: f64 = 1e6;
 
-/// Time of one run of a side of a merge, and number of runs before its contenders take turns.
+/// Time of one run of a side of a merge.
 const MERGE_RUN: Duration = Duration::from_millis(1500);
-const MERGE_BEFORE: usize = 8;
 
 /// The same for spreading packets.
 const SPREAD_RUN: Duration = Duration::from_millis(300);
@@ -51,8 +51,8 @@ pub fn estimate(scenario: &Scenario) -> Duration {
         Work::Model => Duration::ZERO,
         // The driver alone, then two running cards.
         Work::Dma => times(2 * time + MEMORY_EXTRA, turns),
-        Work::Merge => times(MERGE_RUN, points * (MERGE_BEFORE + takers * amounts.repeats)),
-        Work::Spread => times(SPREAD_RUN, points * (MERGE_BEFORE + takers * amounts.repeats)),
+        Work::Merge => times(MERGE_RUN, turns),
+        Work::Spread => times(SPREAD_RUN, turns),
         Work::Rfc2544 => times((time + SETTLE).mul_f64(TRIALS) + LIVE_EXTRA, turns),
         // Some contenders start programs.
         Work::Match => times(time + LIVE_EXTRA, turns),

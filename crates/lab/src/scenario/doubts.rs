@@ -131,9 +131,10 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         name: "cut-short",
-        when: "there was no time for some turns: --quick takes at most nine minutes for all \
-               scenarios together, shared by their size. Each contender has a turn at each \
-               point before any has a second one",
+        when: "there was no time for some turns: --quick takes some nine minutes for all \
+               scenarios together, shared by their size; a search for a contender's best \
+               settings takes nothing of the share. Each contender has a turn at each point \
+               before any has a second one",
         remedy: "run it without --quick",
     },
     Known {

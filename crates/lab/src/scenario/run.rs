@@ -22,6 +22,12 @@ use crate::rfc2544::Asked;
 /// Prefix of the reason in a row whose contender failed.
 pub const FAILED: &str = "it failed: ";
 
+/// Suffix of the reason in a row whose turn was to come when the run ended.
+pub const BEFORE: &str = " before";
+
+/// The reason in a row that had no turn although the run went on.
+pub const NO_TURN: &str = "it had no turn";
+
 /// Why a contender does not run with a generator on another machine.
 const NO_REMOTE: &str = "its generator cannot be on another machine: it would change this one's \
                          network, or makes frames itself";
@@ -192,6 +198,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs turns at a point until all are done, the run is stopped, or other points need the time.
+    /// A search for a contender's settings takes none of it.
     fn in_turns(
         &mut self,
         at: usize,
@@ -200,10 +207,10 @@ impl<'a> Run<'a> {
         tell: &mut dyn FnMut(&Progress),
     ) {
         let points = self.places[at..].iter().flatten().count();
-        let (began, time) = (Instant::now(), self.limit.part(points));
+        let (before, time) = (self.limit.spent(), self.limit.part(points));
         let repeats = self.scenario.amounts.repeats;
         for round in 0..repeats {
-            let spent = began.elapsed();
+            let spent = self.limit.spent().saturating_sub(before);
             // Each contender has one turn at each point, whatever the time.
             if round > 0 && time.is_some_and(|time| spent + spent / round as u32 > time) {
                 self.skipped += (repeats - round) * self.takers();
@@ -279,6 +286,7 @@ impl<'a> Run<'a> {
             program: &self.options.program,
             rfc2544: (scenario.work == Work::Rfc2544).then_some(asked),
             stop: self.limit.stop(),
+            searches: self.limit.searches(),
         }
     }
 

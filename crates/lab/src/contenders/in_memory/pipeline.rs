@@ -22,7 +22,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use crate::contenders::dpdk::{is_built, version};
-use crate::contenders::shapes::{best, key};
+use crate::contenders::shapes::{Key, best, key};
 use crate::contenders::{Adapter, Job, Sample, timed};
 use crate::contest::go_on;
 use crate::ours::Ours;
@@ -175,7 +175,7 @@ impl Adapter for Chain {
 }
 
 /// Runs our pipeline.
-fn log(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
+fn log(turn: &Turn<'_>, key: &Key<'_>) -> Result<Sample, String> {
     let make = |bytes| pages::with_best(bytes, |pages| Ours::create(bytes, pages));
     let run = |log: &mut Ours, packets| (log.hand_off(turn.cores, &turn.traffic, packets), packets);
     let bytes = best(key, &LOGS, |bytes| {

@@ -17,7 +17,7 @@ use burstline_sys::memory::PageChoice;
 use crate::arena::Arena;
 use crate::contenders::dpdk::{is_built, version};
 use crate::contenders::pipeline::{cores, traffic};
-use crate::contenders::shapes::{Pool, best, key};
+use crate::contenders::shapes::{Key, Pool, best, key};
 use crate::contenders::{Adapter, Job, ROUND_PACKETS, Sample, timed};
 use crate::contest::go_on;
 use crate::pages;
@@ -192,7 +192,7 @@ fn ours(turn: &Turn<'_>, mode: Mode) -> Result<Sample, String> {
     Ok(sample)
 }
 
-fn scattered(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
+fn scattered(turn: &Turn<'_>, key: &Key<'_>) -> Result<Sample, String> {
     let bytes = POOLS[POOLS.len() - 1] as usize * pool::STRIDE_BYTES + sides::RINGS_BYTES;
     let arena = pages::with_best(bytes, |pages| Arena::create(bytes, pages));
     let mut arena = arena.map_err(|error| error.to_string())?;
@@ -216,14 +216,14 @@ fn scattered(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
 
 #[cfg(feature = "dpdk")]
 mod dpdk {
-    use super::{CACHES, Pool, Sample, Turn, best};
+    use super::{CACHES, Key, Pool, Sample, Turn, best};
     use crate::rivals::dpdk;
     use crate::rivals::dpdk::balance::Balance;
 
     /// Mbufs per pool.
     const POOLS: [u32; 4] = [2047, 4095, 8191, 16_383];
 
-    pub(crate) fn measure(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
+    pub(crate) fn measure(turn: &Turn<'_>, key: &Key<'_>) -> Result<Sample, String> {
         dpdk::start()?;
         let (workers, interleaving) = (turn.workers as u32, turn.interleaving as u32);
         let run = |rival: &Balance, packets| {

@@ -34,6 +34,10 @@ impl Adapter for Generator {
         contenders::own_version()
     }
 
+    fn has_start(&self, _: Work) -> bool {
+        false
+    }
+
     fn command(&self, job: &Job<'_>) -> String {
         let flows = job.case.unwrap_or("1");
         format!("gen:?flows={flows}&size={}", job.size_bytes)

@@ -30,7 +30,7 @@ use crate::scenario::Work;
 use crate::scenario::machine::{Served, on_hosts};
 use crate::sensors::{
     Files, Spent, Suricata, Workers, alerts, behind_bounce, between_interfaces, bounce, counter,
-    lacks, publish, version,
+    lacks, our_library, publish, version,
 };
 use crate::threads::Cores;
 
@@ -98,8 +98,13 @@ impl Adapter for Sensor {
         version()
     }
 
+    fn has_start(&self, _: Work) -> bool {
+        true
+    }
+
     fn can_run(&self) -> Result<(), String> {
-        lacks()?.map_or(Ok(()), Err)
+        lacks()?.map_or(Ok(()), Err)?;
+        if self.has_log { our_library().map(drop) } else { Ok(()) }
     }
 
     fn refuses(&self, case: Option<&str>) -> Option<String> {
@@ -133,12 +138,14 @@ impl Adapter for Sensor {
             true => sensor_core.clone(),
             false => cores.producer.0.to_string(),
         };
+        let began = Instant::now();
         let switch = self.switch(&our_program()?, &name);
         let switch = switch.map(|switch| Contender::start(&road, &switch_core, &switch, job.stop));
         let switch = switch.transpose()?;
         let words = self.words(&name, &files.log);
         let launch = Suricata::new(&files.log, &files.rules, &words, self.has_log)?;
         let suricata = Contender::start(&road, &sensor_core, &launch, job.stop)?;
+        let ready = began.elapsed();
         let full = Full::of(job, &road, cores, &files, &suricata, switch.as_ref())?;
         let programs = std::iter::once(&suricata).chain(&switch);
         let pages = pages_of(&programs.map(Contender::process_id).collect::<Vec<_>>());
@@ -160,6 +167,7 @@ impl Adapter for Sensor {
         }
         let mut sample = full.sample(packets, bytes);
         sample.pages = Some(pages);
+        sample.set("ready_s", "s", ready.as_secs_f64());
         sample.set("matches", "matches", alerts as f64);
         let has_both = cores.are_two() && !case.starts_with("0+1");
         sample.set("cores", "cores", if has_both { 2.0 } else { 1.0 });

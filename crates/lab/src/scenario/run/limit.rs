@@ -1,6 +1,7 @@
 //! Ends a run on the user's stop or when its time is over.
 //!
-//! Contenders check one flag. With a time limit, a thread of the run sets it for either reason.
+//! Contenders check one flag. With a time limit, a thread of the run sets it for either reason. The
+//! time of searches for settings does not count.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,13 +9,20 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::contenders::Searches;
+
 /// Interval of the checks of the user's flag and the clock: too long to affect a figure.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Shortest interval of these checks. A search may begin right before the time is over, and may be
+/// long.
+const LOOK_LEAST: Duration = Duration::from_millis(5);
 
 /// The limit of a run. Dropping it ends its thread.
 pub(super) struct Limit {
     budget: Option<Duration>,
     began: Instant,
+    searches: Arc<Searches>,
     user: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     /// A channel whose closing ends the thread, and the thread.
@@ -25,32 +33,45 @@ impl Limit {
     /// Creates the limit of a run that starts now.
     pub(super) fn new(user: &Arc<AtomicBool>, budget: Option<Duration>) -> Self {
         let (began, user) = (Instant::now(), Arc::clone(user));
+        let searches = Arc::<Searches>::default();
         let Some(time) = budget else {
             let stop = Arc::clone(&user);
-            return Self { budget, began, user, stop, watcher: None };
+            return Self { budget, began, searches, user, stop, watcher: None };
         };
         let stop = Arc::new(AtomicBool::new(false));
         let (alive, is_over) = mpsc::channel();
         let (raised, wanted) = (Arc::clone(&stop), Arc::clone(&user));
+        let searched = Arc::clone(&searches);
         let thread = thread::spawn(move || {
             loop {
                 // Relaxed: no other data depends on the flags, here and below.
-                if wanted.load(Relaxed) || began.elapsed() >= time {
+                let left = time.saturating_sub(since(began, &searched));
+                if wanted.load(Relaxed) || left.is_zero() {
                     raised.store(true, Relaxed);
                     return;
                 }
-                let left = time.saturating_sub(began.elapsed()).min(LOOK);
+                let left = left.clamp(LOOK_LEAST, LOOK);
                 if is_over.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
             }
         });
-        Self { budget, began, user, stop, watcher: Some((alive, thread)) }
+        Self { budget, began, searches, user, stop, watcher: Some((alive, thread)) }
     }
 
     /// Returns the flag for contenders.
     pub(super) fn stop(&self) -> &Arc<AtomicBool> {
         &self.stop
+    }
+
+    /// Returns where searches for settings add their time.
+    pub(super) fn searches(&self) -> &Searches {
+        &self.searches
+    }
+
+    /// Returns the time of the run so far, without that of searches.
+    pub(super) fn spent(&self) -> Duration {
+        since(self.began, &self.searches)
     }
 
     /// Returns why the run must end, if so: the name of the doubt, and the reason.
@@ -59,15 +80,20 @@ impl Limit {
             return Some(("interrupted", "the user stopped the run".to_owned()));
         }
         let budget = self.budget?;
-        let is_over = self.stop.load(Relaxed) || self.began.elapsed() >= budget;
+        let is_over = self.stop.load(Relaxed) || self.spent() >= budget;
         is_over.then(|| ("cut-short", format!("its {:.0} s were over", budget.as_secs_f64())))
     }
 
     /// Returns the time for one of this many remaining parts; `None` for no limit.
     pub(super) fn part(&self, parts: usize) -> Option<Duration> {
-        let left = self.budget?.saturating_sub(self.began.elapsed());
+        let left = self.budget?.saturating_sub(self.spent());
         Some(left / parts.max(1) as u32)
     }
+}
+
+/// Returns the time since a run began, without that of its searches.
+fn since(began: Instant, searches: &Searches) -> Duration {
+    began.elapsed().saturating_sub(searches.time())
 }
 
 impl Drop for Limit {
@@ -103,6 +129,19 @@ mod tests {
         user.store(true, Relaxed);
         wait_for(limit.stop());
         assert_eq!(limit.reached().unwrap().0, "interrupted");
+    }
+
+    #[test]
+    fn the_time_of_a_search_does_not_count() {
+        let (user, hour) = (Arc::new(AtomicBool::new(false)), Duration::from_secs(3600));
+        let began = Instant::now();
+        let limit = Limit::new(&user, Some(hour));
+        limit.searches().during(|| thread::sleep(Duration::from_millis(20)));
+        let (searched, spent) = (limit.searches().time(), limit.spent());
+        assert!(searched >= Duration::from_millis(20));
+        assert!(spent + searched <= began.elapsed(), "{spent:?} without {searched:?}");
+        let left = limit.part(1).unwrap();
+        assert!(left + began.elapsed() >= hour + searched, "{left:?}");
     }
 
     #[test]

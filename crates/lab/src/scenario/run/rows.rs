@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::{Cell, Run};
+use super::{BEFORE, Cell, NO_TURN, Run};
 use crate::contenders::Sample;
 use crate::distribution::Distribution;
 use crate::record::{Metric, Row, Stage, Status};
@@ -65,7 +65,7 @@ impl Run<'_> {
     }
 
     fn why_ended(&self) -> String {
-        self.ended.as_ref().map_or("it had no turn".to_owned(), |why| format!("{why} before"))
+        self.ended.as_ref().map_or(NO_TURN.to_owned(), |why| format!("{why}{BEFORE}"))
     }
 }
 

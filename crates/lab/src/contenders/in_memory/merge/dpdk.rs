@@ -5,7 +5,7 @@ use burstline_sys::memory::PageChoice;
 
 use super::{Job, Pool, Run, Traffic, Variant, whole};
 use crate::arena::Arena;
-use crate::contenders::shapes::best;
+use crate::contenders::shapes::{Key, best};
 use crate::contest::go_on;
 use crate::rivals::dpdk::{self, Hint, Manner, OUTPUT_ARENA_BYTES, Shape};
 
@@ -26,7 +26,7 @@ impl Variant {
 /// # Errors
 /// If memory is short, packets are missing, or packets are out of an order that the variant keeps.
 pub(super) fn measure(
-    key: &str,
+    key: &Key<'_>,
     [traffic, fewer]: [&Traffic; 2],
     variant: Variant,
     job: &Job<'_>,

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::*;
+use crate::contenders::Searches;
 use crate::live::{OUT, interfaces};
 use crate::scenario::{Places, Rate};
 use std::time::Duration;
@@ -27,6 +28,7 @@ fn sample_of(merger: &Merger, size_bytes: u32, case: &str) -> Sample {
         program: Path::new("burstline"),
         rfc2544: None,
         stop: &stop,
+        searches: &Searches::default(),
     };
     merger.measure(&job).unwrap_or_else(|why| panic!("{} {size_bytes} {case}: {why}", merger.name))
 }

@@ -6,7 +6,7 @@ use burstline_sys::memory::PageChoice;
 
 use super::{Kind, LOG_BYTES, LOGS, Sample, Turn, described};
 use crate::contenders;
-use crate::contenders::shapes::{Pool, best};
+use crate::contenders::shapes::{Key, Pool, best};
 use crate::ours::{self, Ours};
 use crate::pages;
 use crate::rivals::dpdk::{self, Hint, Pipeline, Shape};
@@ -31,7 +31,7 @@ fn device(number: u32, length: usize) -> String {
 }
 
 /// Runs a turn of DPDK's hand-off, or of ours with one of DPDK's drivers.
-pub(super) fn measure(kind: Kind, turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
+pub(super) fn measure(kind: Kind, turn: &Turn<'_>, key: &Key<'_>) -> Result<Sample, String> {
     dpdk::start()?;
     if kind == Kind::LogByDriver {
         return log(turn, key);
@@ -54,7 +54,7 @@ pub(super) fn measure(kind: Kind, turn: &Turn<'_>, key: &str) -> Result<Sample, 
         rival.end().map(|()| rate)
     })?;
     let rival = make(pool)?;
-    let hint = best(&format!("{key}, prefetch"), &HINTS, |hint| {
+    let hint = best(&key.and("prefetch"), &HINTS, |hint| {
         turn.tried(|packets| Ok(run(&rival, packets, hint)))
     })?;
     let mut sample = turn.measure(|packets| Ok(run(&rival, packets, hint)))?;
@@ -67,7 +67,7 @@ pub(super) fn measure(kind: Kind, turn: &Turn<'_>, key: &str) -> Result<Sample, 
 }
 
 /// Receives from a DPDK device into our log.
-fn log(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
+fn log(turn: &Turn<'_>, key: &Key<'_>) -> Result<Sample, String> {
     let mut port = open(&device(OUR_DEVICE, turn.traffic.length()))?;
     let make = |bytes| pages::with_best(bytes, |pages| Ours::create(bytes, pages));
     let mut run = |log: &mut Ours, packets| {

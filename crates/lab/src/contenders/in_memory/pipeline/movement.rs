@@ -2,7 +2,7 @@
 
 use super::{Sample, Turn};
 use crate::arena::Arena;
-use crate::contenders::shapes::best;
+use crate::contenders::shapes::{Key, best};
 use crate::ours::SEGMENT_BYTES;
 use crate::pages;
 use crate::rivals::Run;
@@ -19,7 +19,7 @@ struct Setting {
 }
 
 /// Measures the better way, found before the first turn.
-pub(super) fn measure(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
+pub(super) fn measure(turn: &Turn<'_>, key: &Key<'_>) -> Result<Sample, String> {
     let most = SEGMENTS[SEGMENTS.len() - 1] * SEGMENT_BYTES;
     let mut arena = pages::with_best(most, |pages| Arena::create(most, pages))
         .map_err(|error| error.to_string())?;

@@ -4,7 +4,7 @@ use burstline_sys::memory::MemoryError;
 
 use super::{LOG_BYTES, Sample, Turn};
 use crate::arena::Arena;
-use crate::contenders::shapes::{Pool as Shape, best};
+use crate::contenders::shapes::{Key, Pool as Shape, best};
 use crate::ours::SEGMENT_BYTES;
 use crate::pages;
 use crate::rivals::bare::Bare;
@@ -32,7 +32,7 @@ fn arena(bytes: usize) -> Result<Arena, String> {
 }
 
 /// Runs the pool and pointer ring of the documents.
-pub(super) fn pool(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
+pub(super) fn pool(turn: &Turn<'_>, key: &Key<'_>) -> Result<Sample, String> {
     let mut arena = arena(POOLS[POOLS.len() - 1] as usize * pool::STRIDE_BYTES + RINGS_BYTES)?;
     let shape = best(key, &Shape::of_each(&POOLS, &CACHES, true), |shape| {
         arena.clear();
@@ -71,7 +71,7 @@ fn with_pool<R>(
 }
 
 /// Runs the buffers that circulate between the two cores.
-pub(super) fn lean(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
+pub(super) fn lean(turn: &Turn<'_>, key: &Key<'_>) -> Result<Sample, String> {
     let mut arena = arena(BUFFERS[BUFFERS.len() - 1] * lean::STRIDE_BYTES + RINGS_BYTES)?;
     let run =
         |lean: &mut Lean<'_>, packets| (lean.hand_off(turn.cores, &turn.traffic, packets), packets);
