@@ -118,7 +118,9 @@ impl Publisher {
     ) -> PyResult<Self> {
         let wrong = |text: String| PyValueError::new_err(text);
         if name.contains(['?', '&']) || name.is_empty() {
-            return Err(wrong(format!("name is {name:?}: expected a word, or a path with a slash")));
+            return Err(wrong(format!(
+                "name is {name:?}: expected a word, or a path with a slash"
+            )));
         }
         let hash: HashKind = hash.parse().map_err(|error| wrong(format!("hash: {error}")))?;
         let lossless = if lossless { "yes" } else { "no" };

@@ -88,6 +88,7 @@ pub(super) struct Key<'a> {
 
 impl Key<'_> {
     /// Returns the key of another search for the same point.
+    #[cfg(any(test, feature = "dpdk"))]
     pub(super) fn and(&self, what: &str) -> Self {
         Self { text: format!("{}, {what}", self.text), searches: self.searches }
     }

@@ -80,7 +80,8 @@ impl Live for DpdkBalance {
         let report = Report::last(said)?;
         let workers = report["workers"].as_array().into_iter().flatten();
         let packets = workers.map(|worker| worker["packets"].as_u64()).collect::<Option<Vec<_>>>();
-        let packets = packets.ok_or_else(|| format!("packets of a worker are missing: {report}"))?;
+        let packets =
+            packets.ok_or_else(|| format!("packets of a worker are missing: {report}"))?;
         let (delivered, received) = (packets.iter().sum(), report["received"].as_u64());
         let full = report["lost"]["ring_full"].as_u64().unwrap_or(0);
         if received != Some(delivered + full) {

@@ -168,7 +168,9 @@ fn a_chain_of_two_threads_is_measured_where_its_cores_are() {
     assert!((median("line_gbps") / line - 1.0).abs() < 1e-9, "{ours:?}");
     match (&record.rows[1].status, cfg!(feature = "dpdk")) {
         (Status::Run, is_built) => assert!(is_built),
-        (Status::NotRun(why), _) => assert!(why.contains("make dpdk") || why.contains("EAL")),
+        (Status::NotRun(why), _) => {
+            assert!(why.contains("make dpdk") || why.contains("EAL"), "{why}");
+        }
         (other, _) => panic!("{other:?}"),
     }
 }
