@@ -157,7 +157,7 @@ fn a_test_of_devices_is_a_scenario_with_a_record_for_report_and_compare() {
     let first = bridge["rfc2544"][0]["throughput"]["pps"].as_f64().unwrap();
     let sample = mpps["samples"][0].as_f64().unwrap();
     assert!(first > 0.0 && (sample * 1e6 / first - 1.0).abs() < 1e-9, "{bridge}");
-    assert!(other["status"].as_str().unwrap().contains("recvmmsg does no rfc2544"), "{other}");
+    assert!(other["status"].as_str().unwrap().contains("recvmmsg does not do rfc2544"), "{other}");
     let doubts = record["doubts"].as_array().unwrap();
     assert!(doubts.iter().any(|doubt| doubt["name"] == "short-trials"), "{doubts:?}");
     let dut = ["lab", "rfc2544", "--dut", "bridge", "--sizes", "64", "--tests", "loss", "-q"];

@@ -354,8 +354,9 @@ fn a_recording_states_each_interfaces_own_losses() {
     let directory = Directory::new("recorded-two");
     for format in ["segmented", "pcapng"] {
         let file = directory.file(&format!("{format}.pcapng"));
-        let (in_a, in_b) = (source_in(quiet), source_in(FAR));
-        let job = format!("capture '{in_a}' '{in_b}' --buffer 4m --format {format} -w {file}");
+        // Rings of 4 MiB each. `--buffer` is the size of the log behind them, which has room.
+        let [in_a, in_b] = [quiet, FAR].map(|end| source_in(end) + "&blocks=16");
+        let job = format!("capture '{in_a}' '{in_b}' --format {format} -w {file}");
         let live = Live::start(&bed, &directory, &job);
         let send_to_both = || {
             send_frames_from(&bed, "w0", 10);

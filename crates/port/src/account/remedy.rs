@@ -6,10 +6,7 @@ impl Loss {
     /// Returns what to do about it, in a sentence or two. A new cause does not compile without one.
     pub fn remedy(self) -> &'static str {
         match self {
-            Self::LogFull => {
-                "give the log more memory (--buffer), or give the thread that reads it its own \
-                 core (--cores)"
-            }
+            Self::LogFull => "give the log more memory (--buffer), or its reader a core (--cores)",
             Self::RxRingFull | Self::FillRingEmpty => {
                 "receive faster: a core for the receive thread (--cores), --poll busy, several \
                  queues; a deeper ring (--buffer, frames= of xdp:) helps with bursts"
@@ -59,9 +56,7 @@ impl Loss {
             Self::NoVerdict => {
                 "start a reader for each worker of --inline; with open, packets pass until then"
             }
-            Self::VerdictNoRoom => {
-                "give the readers of --inline their own cores, or set a shorter deadline="
-            }
+            Self::VerdictNoRoom => "give readers of --inline cores, or set a shorter deadline=",
             Self::VerdictInvalid => "check the reader: it wrote an invalid verdict",
             Self::DroppedByVerdict | Self::RejectedByVerdict => "nothing: a reader decided it",
             Self::Filtered => "nothing, unless --filter is not what you meant",
