@@ -69,7 +69,7 @@ mod with {
         for (address, said) in [
             ("dpdk:net_null0?huge=yes&memory=65536", "huge=no"),
             ("dpdk:net_null0?huge=no&eal=--no-such-thing", "DPDK does not start: "),
-            ("dpdk:net_null0?huge=no&memory=16&pool=65535", "more with memory=MIB"),
+            ("dpdk:net_null0?huge=no&memory=16&pool=65535", "raise memory=MIB"),
             ("dpdk:net_nowhere0?huge=no", "dpdk-devbind.py"),
         ] {
             let run = run(&["count", address, "--json"]);
