@@ -116,7 +116,7 @@ mod tests {
         kept_up.look(Duration::from_millis(25), || at(24_000, 1));
         kept_up.look(Duration::from_millis(30), || at(29_000, 1));
         let said = kept_up.said();
-        assert!(said.contains("in 20 of 30 ms, 15 on end"), "{said}");
-        assert!(said.contains("away 2 times, 15.0 ms, 10.0 at most"), "{said}");
+        assert!(said.contains("in 20 of 30 ms, 15 in a row"), "{said}");
+        assert!(said.contains("paused 2 times, 15.0 ms, 10.0 at most"), "{said}");
     }
 }

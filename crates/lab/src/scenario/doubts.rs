@@ -133,7 +133,7 @@ pub const KNOWN: &[Known] = &[
         name: "cut-short",
         when: "there was no time for some turns: --quick takes some nine minutes for all \
                scenarios together, shared by their size; a search for a contender's best \
-               settings takes nothing of the share. Each contender has a turn at each point \
+               settings is not taken from the share. Each contender has a turn at each point \
                before any has a second one",
         remedy: "run it without --quick",
     },

@@ -33,7 +33,8 @@ fn contenders_take_turns_and_keep_their_samples() {
     assert!(said[0].left.is_none() && said[5].left.is_some());
     let short = &record.rows[0];
     assert_eq!((short.status.clone(), short.metrics["cycles"].samples.len()), (Status::Run, 3));
-    let why = "testpmd does no copy: count, bounce, switch, latency, generate, duplex, rfc2544";
+    let why =
+        "testpmd does not do copy, only count, bounce, switch, latency, generate, duplex, rfc2544";
     let not_run = Status::NotRun(why.to_owned());
     assert_eq!((record.rows.len(), &record.rows[1].status), (4, &not_run));
     assert!(record.rows[1].metrics.is_empty());
@@ -123,7 +124,7 @@ fn rates_and_contenders_are_those_that_the_user_wants_where_they_make_sense() {
     assert_eq!(adjusted(&counts, &options).rates, options.rates);
     let said = check(&counts, &options).unwrap_err();
     assert!(
-        said.starts_with("tiny: no contender `copy-cold` does count: burstline-xdp, "),
+        said.starts_with("tiny: no contender `copy-cold` for work count; known: burstline-xdp, "),
         "{said}"
     );
     assert_eq!(said.lines().count(), 1);
