@@ -121,7 +121,11 @@ fn contenders_and_rates_are_the_users_where_the_work_has_them() {
     assert_eq!((rows.len(), &rows[0]["contender"]), (1, &"copy-cold".into()));
     assert!(rows[0]["point"].get("rate_pps").is_none(), "{rows:?}");
     for (flag, value, said) in [
-        ("--contenders", "tcpdump", "no contender `tcpdump` for work copy; known: copy-warm, copy-cold"),
+        (
+            "--contenders",
+            "tcpdump",
+            "no contender `tcpdump` for work copy; known: copy-warm, copy-cold",
+        ),
         ("--rates", "1k,fast", "rates: max, or packets a second from 1 to 1G"),
     ] {
         let done = run(&["lab", "run", "copy-cost", flag, value, "--out", &out]);

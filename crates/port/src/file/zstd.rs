@@ -277,7 +277,10 @@ mod tests {
         let stream = [0x28, 0xb5, 0x2f, 0xfd, 0, 17 << 3, 1, 0, 0];
         let mut place = [0; 8];
         let error = ZstdReader::new(&stream[..], 8 << 20).read(&mut place).unwrap_err();
-        assert!(error.to_string().contains("a window of 134217728 bytes, but only 8388608"), "{error}");
+        assert!(
+            error.to_string().contains("a window of 134217728 bytes, but only 8388608"),
+            "{error}"
+        );
         assert_eq!(ZstdReader::new(&stream[..], 128 << 20).read(&mut place).unwrap(), 0);
     }
 }

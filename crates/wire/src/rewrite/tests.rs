@@ -95,8 +95,8 @@ fn link_addresses_and_tags() {
 #[test]
 fn rules_that_make_no_sense_are_refused() {
     for (rule, word) in [
-        ("mac=1", "it knows"),
-        ("checksums=1", "it knows"),
+        ("mac=1", "expected src-mac=MAC"),
+        ("checksums=1", "expected src-mac=MAC"),
         ("src-mac=1:2:3:4:5", "link address"),
         ("dst-mac=1:2:3:4:5:+6", "link address"),
         ("vlan=4096", "0 to 4095"),
