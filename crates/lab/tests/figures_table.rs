@@ -46,22 +46,3 @@ fn readme_has_six_figures_and_one_is_lost() {
     assert_eq!(ratios.len(), 6, "{ratios:?}");
     assert!(ratios.iter().any(|ratio| *ratio < 0.9), "one is lost: {ratios:?}");
 }
-
-/// A rival on DPDK chooses its pages itself. So a record has to show that ours had no better ones.
-#[test]
-fn records_beside_dpdk_say_which_pages_both_sides_had() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut unknown = Vec::new();
-    for record in records(&root.join("runs/figures")).unwrap() {
-        let comparison = record.compared().expect("a figure compares").comparison;
-        if !["dpdk-", "ovs-dpdk", "testpmd"].iter().any(|own| comparison.rival.starts_with(own)) {
-            continue;
-        }
-        for side in [&comparison.ours, &comparison.rival] {
-            if record.pages_of(side).is_none() {
-                unknown.push(format!("{}: {side}", record.scenario));
-            }
-        }
-    }
-    assert!(unknown.is_empty(), "make bench: no pages: {}", unknown.join(", "));
-}
