@@ -105,7 +105,8 @@ fn who_cannot_do_a_work_says_what_it_can() {
     let said = can_do(testpmd, Work::Balance).unwrap_err();
     assert_eq!(
         said,
-        "testpmd does not do balance, only count, bounce, switch, latency, generate, duplex, rfc2544"
+        "testpmd does not do balance, only count, bounce, switch, latency, generate, duplex, \
+         rfc2544"
     );
     assert!(named("snort").is_none());
 }
