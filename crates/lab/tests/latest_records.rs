@@ -88,9 +88,11 @@ fn never_ran(record: &Record) -> Vec<String> {
     for ContenderInfo { name, .. } in can_run {
         let rows: Vec<&Row> = record.rows.iter().filter(|row| row.contender == *name).collect();
         let keys = rows.iter().flat_map(|row| &row.point);
-        let keys: BTreeSet<_> = keys.map(|(key, value)| (key, value.to_string())).collect();
+        // Values have no order; their texts have one.
+        let text = serde_json::Value::to_string;
+        let keys: BTreeSet<_> = keys.map(|(key, value)| (key, text(value))).collect();
         for (key, value) in keys {
-            let has_it = |row: &&&Row| row.point.get(key).is_some_and(|of| of.to_string() == value);
+            let has_it = |row: &&&Row| row.point.get(key).is_some_and(|of| text(of) == value);
             let of_it: Vec<_> = rows.iter().filter(has_it).collect();
             let has_run = of_it.iter().any(|row| matches!(row.status, Status::Run | Status::Model));
             if !has_run && of_it.iter().any(|row| is_of_the_run(&row.status)) {

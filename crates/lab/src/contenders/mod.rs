@@ -204,7 +204,7 @@ pub struct Sample {
     pub offered_pps: Option<f64>,
     /// Whether it was calculated and not run.
     pub is_model: bool,
-    /// Page kind of its memory in this process; [`lies_in`](Self::lies_in) sets it.
+    /// Page kind of its memory in this process; `lies_in` sets it.
     pub page: Option<PageKind>,
     /// The interfaces that packets used.
     pub interfaces: Vec<Interface>,
