@@ -37,9 +37,12 @@ pub struct Account {
     pub user: u32,
     /// The primary group.
     pub group: u32,
-    /// All groups.
+    /// All groups, at most [`GROUPS_MAX`].
     pub groups: Vec<u32>,
 }
+
+/// The maximum number of groups of a process. Source: NGROUPS_MAX in include/uapi/linux/limits.h.
+pub const GROUPS_MAX: usize = 65_536;
 
 /// Returns the account of this name.
 pub fn account(name: &str) -> Option<Account> {
@@ -71,7 +74,7 @@ fn groups_of(name: &CStr, primary: u32) -> Option<Vec<u32>> {
                 groups.truncate(found);
                 return Some(groups);
             }
-            _ if found > groups.len() => groups.resize(found, 0),
+            _ if (groups.len() + 1..=GROUPS_MAX).contains(&found) => groups.resize(found, 0),
             _ => return None,
         }
     }

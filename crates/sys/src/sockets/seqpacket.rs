@@ -19,6 +19,7 @@ use std::time::Duration;
 use crate::option::{SocketOption, check, read_option};
 use crate::rights;
 pub use crate::rights::Received;
+use crate::users::GROUPS_MAX;
 use rustix::io::retry_on_intr;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -30,8 +31,6 @@ pub const DESCRIPTORS_MAX: usize = 4;
 
 /// Source: include/uapi/asm-generic/socket.h, Linux 6.5.
 const SO_PEERPIDFD: libc::c_int = 77;
-/// The maximum number of groups of a process. Source: include/uapi/linux/limits.h.
-const NGROUPS_MAX: usize = 65_536;
 
 /// One end of a connection, or a listening socket.
 #[derive(Debug)]
@@ -129,8 +128,8 @@ impl SeqPacket {
             match outcome {
                 // The kernel returned the number of groups.
                 Err(error) if error.raw_os_error() == Some(libc::ERANGE) => {
-                    groups.resize(found.clamp(groups.len() + 1, NGROUPS_MAX + 1), 0);
-                    if groups.len() > NGROUPS_MAX {
+                    groups.resize(found.clamp(groups.len() + 1, GROUPS_MAX + 1), 0);
+                    if groups.len() > GROUPS_MAX {
                         return Err(error);
                     }
                 }
