@@ -235,11 +235,13 @@ impl Server {
                 Ok(socket) => self.admit(socket),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The kernel reports this before it checks whether a client waits.
-                Err(error) if is_out_of_descriptors(&error) => match self.refuse_with_spare() {
-                    Spared::Refused => {}
-                    Spared::NobodyWaits => return,
-                    Spared::NoDescriptor => return self.pause(),
-                },
+                Err(error) if limits::is_out_of_descriptors(&error) => {
+                    match self.refuse_with_spare() {
+                        Spared::Refused => {}
+                        Spared::NobodyWaits => return,
+                        Spared::NoDescriptor => return self.pause(),
+                    }
+                }
                 // The client left before it was accepted.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -275,7 +277,7 @@ impl Server {
         }
         let process = match socket.peer_process() {
             Ok(process) => process,
-            Err(error) if is_out_of_descriptors(&error) => {
+            Err(error) if limits::is_out_of_descriptors(&error) => {
                 return refuse(&socket, out_of_descriptors());
             }
             // The client has already ended.
@@ -352,7 +354,9 @@ impl Client {
                 let socket = &self.socket;
                 let outcome = roster.seat(self.connection, self.peer, request, |welcome, seat| {
                     match pass(socket, welcome, seat) {
-                        Err(error) if is_out_of_descriptors(&error) => Err(out_of_descriptors()),
+                        Err(error) if limits::is_out_of_descriptors(&error) => {
+                            Err(out_of_descriptors())
+                        }
                         outcome => Ok(outcome.is_ok()),
                     }
                 });
@@ -401,13 +405,4 @@ fn busy(waited_ns: u64, waiting: usize) -> Refusal {
 
 fn out_of_descriptors() -> Refusal {
     Refusal::Descriptors { limit: limits::open_files().unwrap_or(0) }
-}
-
-/// Whether this process, the system, or this user in messages that nobody has received yet has too
-/// many descriptors. A process without rights may send no more while its user has more than the
-/// process's own limit in such messages.
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    // EMFILE, ENFILE and ETOOMANYREFS. Source: include/uapi/asm-generic/errno-base.h and errno.h,
-    // too_many_unix_fds in net/core/scm.c.
-    matches!(error.raw_os_error(), Some(23 | 24 | 109))
 }

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 
 use super::{NodeId, PageKind};
+use crate::limits;
 
 /// Why a region could not be made or attached.
 #[derive(Debug, thiserror::Error)]
@@ -105,13 +106,12 @@ pub enum MemoryError {
 }
 
 impl MemoryError {
-    /// Returns whether the process, or the system, has run out of descriptors.
+    /// Returns whether [`limits::is_out_of_descriptors`] holds for a cause of this error.
     pub fn is_out_of_descriptors(&self) -> bool {
         // Reading the available memory opens files too, and wraps the kernel's error.
         let mut cause: Option<&dyn Error> = Some(self);
         while let Some(error) = cause {
-            let number = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
-            if matches!(number, Some(libc::EMFILE | libc::ENFILE)) {
+            if error.downcast_ref::<io::Error>().is_some_and(limits::is_out_of_descriptors) {
                 return true;
             }
             cause = error.source();

@@ -58,6 +58,15 @@ pub fn open_files() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
+/// Returns whether an error means too many descriptors: of this process, of the system, or of this
+/// user in messages that nobody has received yet. A process without rights may send no more while
+/// its user has more than the process's own limit in such messages.
+///
+/// Source: open(2), and `too_many_unix_fds` in net/core/scm.c.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ETOOMANYREFS))
+}
+
 /// Raises the soft limit on descriptors to the hard limit, and returns it; `None` means no limit.
 pub fn raise_open_files() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
