@@ -139,6 +139,14 @@ fn check_by_readers(file: &str, interface: &str, said: &Said, what: &str) {
     assert!(noted.stdout.contains(&note), "{}", noted.stdout);
 }
 
+/// Stops a job, sends more than its ring can hold, and resumes it.
+fn overrun(live: &Live, send: &dyn Fn(u64)) {
+    let process = live.program.process_id();
+    signal(process, "-STOP").unwrap();
+    send(FRAMES);
+    signal(process, "-CONT").unwrap();
+}
+
 /// A job that records one source, and what it is to record.
 struct Recorder<'a> {
     live: Live,
@@ -172,12 +180,8 @@ impl<'a> Recorder<'a> {
         Self { live, file, source, interface, flags, send, _directory: directory }
     }
 
-    /// Stops the job, sends more than its ring can hold, and resumes it.
     fn overrun(&self) {
-        let process = self.live.program.process_id();
-        signal(process, "-STOP").unwrap();
-        (self.send)(FRAMES);
-        signal(process, "-CONT").unwrap();
+        overrun(&self.live, self.send);
     }
 
     /// Waits until the ledger has this many lost packets.
@@ -364,9 +368,9 @@ fn a_recording_states_each_interfaces_own_losses() {
         };
         send_to_both();
         wait_until("they came", || live.text().contains("\"delivered\":20"));
-        signal(live.program.process_id(), "-STOP").unwrap();
-        send_frames(&bed, FRAMES);
-        signal(live.program.process_id(), "-CONT").unwrap();
+        overrun(&live, &|count| {
+            send_frames(&bed, count);
+        });
         wait_until("the loss is known", || lost_so_far(&live) > 0);
         wait_until("a packet tells of it", || {
             send_to_both();
@@ -409,10 +413,9 @@ fn record_a_log_with_a_gap(is_publishers: bool) {
         true => (&publisher, "rx_ring_full"),
         false => (&recorder, "reader_overrun"),
     };
-    let process = stopped.program.process_id();
-    signal(process, "-STOP").unwrap();
-    send_frames(&bed, FRAMES);
-    signal(process, "-CONT").unwrap();
+    overrun(stopped, &|count| {
+        send_frames(&bed, count);
+    });
     wait_until("packets tell of all the loss", || {
         send_frames(&bed, 10);
         let lost = losses_so_far(stopped)[cause].as_u64().unwrap_or(0);
