@@ -29,7 +29,7 @@ def main(tree, questions):
     # Columns that a newer version added are null in files of an older one.
     records = session.read.option("mergeSchema", "true").parquet(tree)
     records.createOrReplaceTempView("flows")
-    # Who did the work: the driver is none of them.
+    # Which executors did the work; the driver does not count as one.
     context = session.sparkContext._jsc.sc()
     executors = context.getExecutorMemoryStatus().size() - 1
     print(json.dumps({"executors": executors, "spark": session.version}), flush=True)

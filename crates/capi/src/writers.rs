@@ -51,7 +51,7 @@ pub(crate) struct Writing {
     is_named: [bool; 256],
     name: String,
     wait: Duration,
-    /// Whether the last wait was in vain (W2).
+    /// Whether the last wait ended without room (W2).
     has_given_up: bool,
     offered: u64,
     full: u64,

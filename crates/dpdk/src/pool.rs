@@ -130,7 +130,7 @@ fn sweep(pools: &mut Pools) {
         !is_full
     });
     if pools.devices == 0 {
-        // Their memory stays: whoever has the mbufs may still write there.
+        // Their memory stays: the owners of the mbufs may still write there.
         let leaked = |pool: Pool| pool.missing().saturating_sub(pool.kept);
         pools.leaked += pools.waiting.drain(..).map(leaked).sum::<u64>();
     }

@@ -106,7 +106,7 @@ impl Owned {
             // Acquires what the last owner released.
             OWNER.compare_exchange(0, me(), Acquire, Relaxed).is_ok()
         };
-        // `then`, not `then_some`: dropping a value made in vain would release another's ownership.
+        // `then`, not `then_some`: dropping an unused value would release another's ownership.
         is_taken.then(|| Self(()))
     }
 }

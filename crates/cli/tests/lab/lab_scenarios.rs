@@ -252,7 +252,7 @@ fn a_contender_receives_while_it_sends() {
     assert!(doubts.iter().any(|doubt| doubt["name"] == "empty-chart"), "{doubts:?}");
 }
 
-/// By the packet's 30th byte, of many flows: a worker counts each packet, whoever distributes them.
+/// By the packet's 30th byte, of many flows: whichever contender distributes them, each is counted.
 #[test]
 fn packets_are_spread_over_workers_by_us_and_by_dpdk() {
     if Bed::or_skip().is_none() {

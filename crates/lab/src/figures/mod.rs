@@ -44,7 +44,7 @@ pub struct Context {
     pub cores: Cores,
     /// Set when the user stops the run.
     pub stop: Arc<AtomicBool>,
-    /// The interfaces of a figure whose turns give nothing but a number.
+    /// The interfaces of a figure whose turns return only a number.
     pub interfaces: Seen,
 }
 

@@ -180,7 +180,7 @@ impl Testpmd {
     /// and ends it. `has_rates` must be set.
     ///
     /// # Errors
-    /// If it cannot be started, or ended before it had printed so many rates: its output.
+    /// If it cannot be started, or ended before it had printed a rate for each second: its output.
     pub fn rate_after(&self, seconds: usize, memory: Memory) -> Result<Rated, String> {
         let (command, began) = (self.command(memory), Instant::now());
         let script =

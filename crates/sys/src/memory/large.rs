@@ -16,7 +16,7 @@ pub fn ask_for_large_pages<T>(start: *const T, count: usize) {
     let Some(bytes) = end.checked_sub(first).filter(|bytes| *bytes > 0) else { return };
     let start = start.cast_mut().with_addr(first).cast();
     // Only a hint: after an error the kernel provides small pages.
-    // SAFETY: advice on page sizes changes no byte, whoever owns the memory; for unmapped addresses
+    // SAFETY: advice on page sizes changes no byte of any memory; for unmapped addresses
     // it is an error.
     let _ = unsafe { madvise(start, bytes, Advice::LinuxHugepage) };
 }
