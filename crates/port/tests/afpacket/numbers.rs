@@ -70,15 +70,20 @@ fn a_stalled_reader_loses_just_what_the_ring_had_no_room_for() {
     .unwrap();
     drain_into(&mut *port, &mut all);
     let account = port.account();
+    // While its timer closes a block, the kernel may drop a packet although the next block is
+    // free, and marks no block then. A loss may be told late therefore, and never early.
+    let mut told = 0;
     let mut expected = 0;
-    for packet in &all {
+    for (index, packet) in (0u64..).zip(&all) {
         let number = sequence_of(&packet.bytes).unwrap();
-        assert_eq!(packet.drops_before, number - expected, "before {number}");
+        told += packet.drops_before;
+        let missing = number - index;
+        assert!(told <= missing, "{told} of {missing} told before {number}");
+        assert!(index < in_ring || told == missing, "{told} of {missing} told before {number}");
         expected = number + 1;
     }
     // On a busy machine, the kernel may close the one free block after the first of them.
     let behind_the_last = sent + 10 - expected;
-    let told: u64 = all.iter().map(|packet| packet.drops_before).sum();
     assert_eq!(told + behind_the_last, ring_full(&account));
     assert!(behind_the_last < 10, "what came next is what says it");
     check_closed(&*port, sent + 10, all.len() as u64);
