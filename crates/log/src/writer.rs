@@ -171,7 +171,7 @@ impl Writer {
             waker: Waker::new(),
             blocked_since_ns: None,
             has_streamed: false,
-            way: Way::new(shared.config.handoff),
+            way: Way::new(shared.config.handoff, geometry.segment_count, geometry.segment_bytes),
             stage: None,
             ending: Ending::Final,
             statistics: WriterStatistics::default(),
@@ -339,7 +339,7 @@ impl Writer {
         let most = self.max_packet_bytes();
         let kept = &packet[..packet.len().min(most)];
         let Some(room) = self.make_room(kept.len()) else { return Appended::Full };
-        if self.way.is_far() {
+        if self.way.goes_far() {
             // SAFETY: W2, `make_room` has left this many bytes from `low` on free, up to the next
             // multiple of 16: packets and room are aligned to that. They belong to the writer. No
             // slice of unpublished bytes exists, so the source is elsewhere.
@@ -428,7 +428,8 @@ impl Writer {
         line.first_packet.store(self.first_packet, Relaxed);
         line.first_special.store(u32::MAX, Relaxed);
         line.opened_ns.store(now_ns, Relaxed);
-        line.is_far.store(self.way.is_far().into(), Relaxed);
+        self.way.open_segment();
+        line.is_far.store(self.way.goes_far().into(), Relaxed);
         self.tell_buckets(segment);
         if let Some(shortest_ns) = self.reuse.shortest_ns() {
             self.shared.shortest_ns.store(shortest_ns, Relaxed); // a statistic
@@ -439,7 +440,7 @@ impl Writer {
         self.edge.open(base, self.top);
         self.open = Some(Open { segment, mark: Watermark::open(sequence) });
         self.statistics.segments += 1;
-        self.shared.far_segments.fetch_add(self.way.is_far().into(), Relaxed); // a statistic
+        self.shared.far_segments.fetch_add(self.way.goes_far().into(), Relaxed); // a statistic
     }
 
     fn seal(&mut self) {

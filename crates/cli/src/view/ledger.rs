@@ -260,7 +260,7 @@ fn memory(text: &mut String, report: &Report) {
 /// Returns how packets were handed from core to core.
 fn way_text(handoff: &HandoffReport) -> String {
     let HandoffReport { asked, segments, far_segments } = *handoff;
-    let asked = if asked == Handoff::Auto { "chosen by the distance" } else { "as --handoff says" };
+    let asked = if asked == Handoff::Auto { "as measured" } else { "as --handoff says" };
     match far_segments {
         0 => format!("through the caches (near), {asked}"),
         some if some == segments => format!("past the caches (far), {asked}"),

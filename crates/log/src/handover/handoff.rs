@@ -8,16 +8,19 @@
 //! An ordinary store first fetches the line from the core that last read it, the reader's. If both
 //! cores share a cache, that takes 50 ns, and many lines are in flight at once. If not, it takes
 //! 200 to 300 ns, and the reader waits as long to get the line back. A streaming store fetches
-//! nothing. With a near reader it costs more than half of the rate; with a far one it gains a half
-//! (Decision 0031).
+//! nothing. With a near reader it costs more than half of the rate; with a far one it can gain a
+//! half (Decision 0031).
 //!
 //! The distance to the reader can change while a job runs, because a hypervisor moves cores. So the
 //! writer times one load a segment: that of the reader's cursor, which the reader has written
 //! since. It does so for a lossless reader only, because a lossy reader must not slow it down. A
 //! writer in its own cache is faster than one that streams, even if a reader then misses packets.
 //!
-//! Invariant H1: the way changes only between segments, and only after [`SURE`] more measurements
-//! in favour of the change than against it.
+//! That a reader is far does not say that streaming gains: that differs by processor. So the writer
+//! tries both ways ([`trial`](super::trial)).
+//!
+//! Invariant H1: the way changes only between segments. A reader counts as far, or near again, only
+//! after [`SURE`] more measurements for it than against it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,10 +30,12 @@ use burstline_sys::clock;
 
 use crate::protocol::{ReaderPage, Word64};
 
+use super::trial::{Shape, Trial};
+
 /// How a log's writer chooses the way packets go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Handoff {
-    /// By the time it takes to load a line from the reader.
+    /// Through the caches; if lines from the reader take long, the way that proves to be faster.
     #[default]
     Auto,
     /// Through the caches.
@@ -74,21 +79,43 @@ const SURE: i32 = 8;
 #[derive(Debug)]
 pub(crate) struct Way {
     choice: Handoff,
+    /// Whether the open segment's packets go past the caches.
+    goes_far: bool,
+    /// Whether the reader is far.
     is_far: bool,
     /// Measurements that found the reader far, less those that found it near, in `[-SURE, SURE]`.
     sureness: i32,
     /// The cursor value of the last measurement.
     seen: u64,
+    shape: Shape,
+    /// What was found of both ways since the reader is far.
+    trial: Trial,
 }
 
 impl Way {
-    pub(crate) fn new(choice: Handoff) -> Self {
-        Self { choice, is_far: choice == Handoff::Far, sureness: -SURE, seen: 0 }
+    pub(crate) fn new(choice: Handoff, segments: u32, segment_bytes: usize) -> Self {
+        let shape = Shape { segments, segment_bytes };
+        let trial = Trial::new(shape);
+        let goes_far = choice == Handoff::Far;
+        Self { choice, goes_far, is_far: false, sureness: -SURE, seen: 0, shape, trial }
     }
 
+    /// Whether the open segment's packets go past the caches.
     #[inline(always)]
-    pub(crate) fn is_far(&self) -> bool {
-        self.is_far
+    pub(crate) fn goes_far(&self) -> bool {
+        self.goes_far
+    }
+
+    /// Chooses the way of the segment that is opened.
+    ///
+    /// Cost: a read of the clock if the reader is far.
+    pub(crate) fn open_segment(&mut self) {
+        if self.choice == Handoff::Auto {
+            self.goes_far = self.is_far && {
+                self.trial.took(clock::monotonic_ns());
+                self.trial.goes_far()
+            };
+        }
     }
 
     /// Measures the distance to the reader that the writer waits for, if the mode requires it.
@@ -101,7 +128,8 @@ impl Way {
         }
         let Some(page) = page else {
             // No lossless reader: the writer is fastest in its own cache (Decision 0031).
-            (self.is_far, self.sureness) = (false, -SURE);
+            self.sureness = -SURE;
+            self.decide();
             return;
         };
         let first_ns = clock::monotonic_ns();
@@ -119,9 +147,18 @@ impl Way {
     fn note(&mut self, line_ns: u64) {
         let step = if line_ns >= FAR_LOAD_NS { 1 } else { -1 };
         self.sureness = (self.sureness + step).clamp(-SURE, SURE);
+        self.decide();
+    }
+
+    /// Whether the reader is far, by the sureness. What was found of the two ways holds as long as
+    /// it stays far.
+    fn decide(&mut self) {
         match self.sureness {
             SURE => self.is_far = true,
-            sureness if sureness == -SURE => self.is_far = false,
+            sureness if sureness == -SURE && self.is_far => {
+                self.is_far = false;
+                self.trial = Trial::new(self.shape);
+            }
             _ => {}
         }
     }
@@ -140,20 +177,20 @@ mod tests {
     }
 
     #[test]
-    fn the_way_changes_late_and_not_by_single_looks() {
-        let mut way = Way::new(Handoff::Auto);
+    fn a_reader_is_found_far_late_and_not_by_single_looks() {
+        let mut way = Way::new(Handoff::Auto, 8, 1 << 18);
         let (near, far) = (FAR_LOAD_NS - 1, FAR_LOAD_NS);
         let noted = |way: &mut Way, line_ns, times| (0..times).for_each(|_| way.note(line_ns));
         noted(&mut way, far, 15);
-        assert!(!way.is_far());
+        assert!(!way.is_far);
         noted(&mut way, near, 1);
         noted(&mut way, far, 1);
-        assert!(!way.is_far());
+        assert!(!way.is_far);
         noted(&mut way, far, 1);
-        assert!(way.is_far());
+        assert!(way.is_far);
         noted(&mut way, near, 15);
-        assert!(way.is_far());
+        assert!(way.is_far);
         noted(&mut way, near, 1);
-        assert!(!way.is_far());
+        assert!(!way.is_far);
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod handoff;
 pub mod protocol;
 #[doc(hidden)]
 pub mod reuse;
+mod trial;
 pub(crate) mod wake;
 #[doc(hidden)]
 pub mod watermark;

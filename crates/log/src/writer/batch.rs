@@ -236,7 +236,7 @@ mod tests {
     fn batch_equals_writer(handoff: Handoff) {
         let (mut one_by_one, mut expected) = log();
         let (mut writer, mut reader) = log_by(handoff);
-        assert_eq!(writer.way.is_far(), handoff == Handoff::Far);
+        assert_eq!(writer.way.goes_far(), handoff == Handoff::Far);
         for batch_of in (0..40).step_by(if cfg!(miri) { 13 } else { 1 }) {
             let numbers = batch_of * 31..batch_of * 31 + batch_of;
             let mut batch = writer.batch();

@@ -202,7 +202,7 @@ impl Writer {
     /// Returns how many of `most` packets fit, none longer than `longest`; 0 if the next one must
     /// be appended alone.
     fn gather_most(&mut self, strands: &mut [Strand<'_>], longest: usize, most: usize) -> usize {
-        if self.way.is_far() {
+        if self.way.goes_far() {
             self.edge.measure();
         }
         let base_ns = self.edge.base_time_ns;

@@ -43,7 +43,7 @@ impl Writer {
     /// packets go through the caches.
     #[inline(always)]
     pub(super) fn staged_most(&self, length: usize, most: usize) -> usize {
-        match self.way.is_far() {
+        match self.way.goes_far() {
             true => most.min(STAGE_DESCS).min(STAGE_BYTES / align_up(length).max(1)),
             false => 0,
         }
