@@ -108,6 +108,10 @@ losses! {
     FifoOverflow = "fifo_overflow", Miss, Interface;
     /// The packet was on the card when the card restarted, or came before it was ready again.
     DeviceReset = "device_reset", Miss, Interface;
+    /// It came while the card's link was down.
+    CardLinkDown = "card_link_down", Miss, Interface;
+    /// It is longer than the card accepts.
+    CardTooLong = "card_too_long", Miss, Interface;
     /// The device had no room for it, according to its own counter.
     DeviceMissed = "imissed", Miss, Interface;
     /// The device found it damaged, according to its own counter.

@@ -23,6 +23,8 @@ impl Loss {
                  core of its node for the receive thread"
             }
             Self::DeviceReset => "find out who restarts the interface: dmesg, ethtool -S IFACE",
+            Self::CardLinkDown => "leave out link_down= of nicsim:, which takes the link down",
+            Self::CardTooLong => "let the card take longer frames: mtu= of nicsim:",
             Self::DeviceErrors => "check cable, transceiver and peer: ethtool -S IFACE",
             Self::NoMbuf => "give the device a larger pool: pool= of dpdk:",
             Self::BadDescriptor => "report it as a bug of the kernel, its driver or the peer",
