@@ -14,7 +14,8 @@
 //!
 //! A second thread closes removed ports ([`closing`]), because that may take a second.
 //!
-//! Packets received on a port with `inline` wait for verdicts before they are switched.
+//! Packets received on a port with `inline` wait for verdicts before they are switched. A port that
+//! is removed meanwhile departs: it leaves when its last packet is decided, and delays no other.
 //!
 //! A port has two rows in the ledger: frames received on it, and copies to send through it.
 //!

@@ -62,7 +62,7 @@ pub enum Refusal {
     #[error("it allows no lossless readers: read without ?lossless, or publish 'NAME?lossless=5s'")]
     Lossless,
     /// The publisher's process has no descriptors left.
-    #[error("it has no descriptors left of {limit}: raise its limit (ulimit -n), or end readers")]
+    #[error("{}", no_descriptors(.limit))]
     Descriptors {
         /// The process's limit; 0 if the whole system has no descriptor left.
         limit: u64,
@@ -71,7 +71,7 @@ pub enum Refusal {
     #[error("it has no memory for another reader: see free -m")]
     Memory,
     /// The name has fewer logs.
-    #[error("it has {count} logs, numbered from 0; there is no log {asked}")]
+    #[error("it has {count} log{}, numbered from 0; there is no log {asked}", plural(.count))]
     NoSuchLog {
         /// The requested number.
         asked: u64,
@@ -126,6 +126,24 @@ pub enum Refusal {
         /// The maximum number of the user's seats.
         most: u64,
     },
+}
+
+/// Whose descriptors are used up, and the remedy. A `limit` of 0 is the whole system.
+fn no_descriptors(limit: &u64) -> String {
+    match limit {
+        0 => {
+            "the whole system has no descriptors left: raise fs.file-max (sysctl), or end programs"
+                .to_owned()
+        }
+        _ => format!(
+            "all {limit} descriptors of its process are in use: raise its limit (ulimit -n), or \
+             end readers"
+        ),
+    }
+}
+
+fn plural(count: &u64) -> &'static str {
+    if *count == 1 { "" } else { "s" }
 }
 
 /// An encoded refusal: a code and its numbers, 0 for an absent one.
@@ -202,5 +220,20 @@ impl Refusal {
             }
             _ => Self::Memory,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_fits_its_sentence() {
+        let descriptors = |limit| Refusal::Descriptors { limit }.to_string();
+        assert!(descriptors(64).starts_with("all 64 descriptors of its process are in use: "));
+        assert!(descriptors(0).starts_with("the whole system has no descriptors left: "));
+        let logs = |count| Refusal::NoSuchLog { asked: 7, count }.to_string();
+        assert_eq!(logs(1), "it has 1 log, numbered from 0; there is no log 7");
+        assert_eq!(logs(2), "it has 2 logs, numbered from 0; there is no log 7");
     }
 }

@@ -1,10 +1,13 @@
-//! Verifies what a confined thread is refused: 30 system calls, and files of others.
+//! Verifies what a confined thread is refused: 30 system calls, and files, processes and abstract
+//! sockets of others.
 //!
 //! Each attempt is a process: this program, started again with the number of the attempt.
 
 use std::fs;
 use std::io;
-use std::os::unix::process::ExitStatusExt;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::process::{ExitStatusExt, parent_id};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
@@ -188,6 +191,48 @@ fn files_of_others_stay_closed_and_some_calls_fail() {
         let outside = folder.parent().unwrap().join("outside");
         let denied = fs::write(&outside, "x").unwrap_err();
         assert_eq!(denied.kind(), io::ErrorKind::PermissionDenied, "{}", outside.display());
+    })
+    .join()
+    .unwrap();
+}
+
+/// Without a filter of calls, so that Landlock has to refuse.
+#[test]
+fn processes_and_abstract_sockets_of_others_are_out_of_reach() {
+    const SOCKET: &str = "BURSTLINE_TEST_SOCKET";
+    let test = "processes_and_abstract_sockets_of_others_are_out_of_reach";
+    let version = privileges::landlock_version();
+    let Ok(name) = std::env::var(SOCKET) else {
+        let name = format!("burstline-forbidden-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let _listener = UnixListener::bind_addr(&address).unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", test, "--nocapture"]).env(SOCKET, &name);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        // Version 7 comes with Linux 6.15, which lets threads of one process send signals.
+        if version < 7 {
+            burstline_skip::without("an old Landlock here: processes of others stay in reach");
+        }
+        return;
+    };
+    // On another thread: the test harness still has to end the process.
+    std::thread::spawn(move || {
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let connect = || UnixStream::connect_addr(&address).map(drop);
+        let reach = |process: u32| call(libc::SYS_kill, [process.into(), 0, 0]).map(drop);
+        connect().unwrap();
+        reach(parent_id()).unwrap();
+        let (user, files, calls) = (None::<Account>, Ruleset::new().unwrap(), None);
+        assert!(privileges::name_confinement(Confinement { user, files, calls }));
+        privileges::give_up().unwrap();
+        // Its own process has threads outside of the ruleset.
+        reach(std::process::id()).unwrap();
+        let is_refused = |outcome: io::Result<()>| {
+            outcome.is_err_and(|error| error.raw_os_error() == Some(libc::EPERM))
+        };
+        assert_eq!(is_refused(connect()), version >= 6, "Landlock {version}");
+        assert!(version < 7 || is_refused(reach(parent_id())), "Landlock {version}");
     })
     .join()
     .unwrap();

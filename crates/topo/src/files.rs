@@ -104,6 +104,8 @@ mod tests {
         assert_eq!(cores("0"), Some(vec![]));
         assert_eq!(cores("3"), Some(vec![0, 1]));
         assert_eq!(cores("00000001,80000000"), Some(vec![31, 32]));
+        let high = format!("80000000{}", ",00000000".repeat(33));
+        assert_eq!(cores(&high), Some(vec![33 * 32 + 31]));
         assert_eq!(cores("xyz"), None::<Vec<u32>>);
         assert_eq!(cores(""), None);
     }

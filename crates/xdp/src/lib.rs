@@ -63,7 +63,7 @@ pub use interface::XdpInterface;
 pub use options::{Copying, SenderOptions, SocketOptions};
 pub use outgoing::SenderCounts;
 pub use passage::{Census, Fate, Passage, PassageOptions, Passed};
-pub use redirect::{QueueCounts, QueueSlot, Redirect, RedirectOptions};
+pub use redirect::{AddedCounts, QueueCounts, QueueSlot, Redirect, RedirectOptions};
 pub use sender::Sender;
 pub use socket::{Received, Socket};
 pub use umem::{GATHER_BYTES, Umem};

@@ -54,7 +54,7 @@ static void wrong_options(const char *name) {
     options.window = 1;
     options.log = 7;
     WANT(BURSTLINE_STATUS_ERROR_REFUSED, burstline_open(name, &options, &reader));
-    has_text(NULL, "it has 1 logs, numbered from 0; there is no log 7");
+    has_text(NULL, "it has 1 log, numbered from 0; there is no log 7");
     WANT(BURSTLINE_STATUS_ERROR_ABSENT, burstline_open("/nonexistent/tap", NULL, &reader));
     WANT(ARGUMENT,
          burstline_open(name, (struct burstline_options *)((char *)&options + 1), &reader));

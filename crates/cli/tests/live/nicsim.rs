@@ -97,7 +97,7 @@ fn faults_are_named_and_the_ledger_closes() {
         assert_closed(&report);
         let lost = &report["total"]["lost"];
         assert_eq!(report["total"]["offered"], 20_000, "{report}");
-        assert_eq!(lost["link_down"], 200, "{report}");
+        assert_eq!(lost["card_link_down"], 200, "{report}");
     }
     for (wrong, word) in [
         ("mode=fast", "one of writeback, inline, contiguous"),

@@ -209,7 +209,7 @@ fn names_that_are_taken_or_missing_are_told_with_what_mends_it() {
         assert!(missing.stderr.ends_with("there is tap\n"), "{}", missing.stderr);
     }
     for (source, code, said) in [
-        ("log:tap@1", 1, "it has 1 logs, numbered from 0; there is no log 1"),
+        ("log:tap@1", 1, "it has 1 log, numbered from 0; there is no log 1"),
         ("log:tap?window=99", 2, "must be 1-8"),
         ("log:a b", 2, "is not a name for a log"),
         (&format!("log:{REAL}"), 1, "not a socket"),

@@ -5,6 +5,7 @@
 //!   afpacket: xdp: tap:   the kernel's queue is full                       ifdrop
 //!   dpdk:                 the kernel's queue in front of a virtual driver  ifdrop
 //!                         is full, or the driver counts a packet as missed
+//!   nicsim:               the card did not take it                         ifdrop
 //!   memif: vhost:         the port refuses an entry of the peer's ring     osdrop
 //!   log:                  the publisher lost it                            ifdrop
 //!                         the recorder was too slow for the log            osdrop
@@ -22,7 +23,10 @@ use std::fs;
 use std::path::Path;
 
 use crate::support::live::{Live, send_frames, send_frames_from, send_from, wait_until};
-use crate::support::{Directory, is_root, judged_packets, last_object, other, run};
+use crate::support::{
+    Directory, REAL, REAL_PACKETS, assert_closed, is_root, judged_packets, last_object, other, run,
+    run_json,
+};
 use burstline_memif::{DeviceOptions, Port};
 use burstline_peer::{LONGEST, OFFLOAD_BYTES, Put, ToPeer};
 use burstline_skip::skip;
@@ -300,6 +304,22 @@ fn a_memifs_recording_says_which_packets_it_refused() {
         let report = recorder.check();
         let lost = &report["total"]["lost_total"];
         assert_eq!((lost, lost_to(&report, "too_long")), (&REFUSED.into(), REFUSED), "{report}");
+    }
+}
+
+#[test]
+fn a_simulated_cards_recording_says_what_the_card_did_not_take() {
+    let directory = Directory::new("recorded-nicsim");
+    for (setting, cause) in [("link_down=10-30", "card_link_down"), ("mtu=500", "card_too_long")] {
+        let file = directory.file(&format!("{cause}.pcapng"));
+        let source = format!("nicsim:a?source={REAL}&{setting}");
+        let report = run_json(&["capture", &source, "-w", &file], 0);
+        assert_closed(&report);
+        let (lost, all) = (lost_to(&report, cause), &report["total"]["lost_total"]);
+        assert!(lost > 0 && all.as_u64() == Some(lost), "{report}");
+        let said = Said::by(&file);
+        assert_eq!((said.counters.missed, said.counters.lost), (Some(lost), Some(0)), "{said:?}");
+        assert_eq!(said.packets, REAL_PACKETS - lost, "{said:?}");
     }
 }
 

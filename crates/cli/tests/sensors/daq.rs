@@ -291,7 +291,7 @@ fn what_cannot_be_opened_is_told_and_no_crash() {
         for (words, step, text) in [
             ("nobody passive pass", "start", "no log is published as nobody"),
             ("tap inline pass", "start", "verdict"),
-            ("tap@7 passive pass", "start", "it has 1 logs, numbered from 0; there is no log 7"),
+            ("tap@7 passive pass", "start", "it has 1 log, numbered from 0; there is no log 7"),
             ("tap@ passive pass", first, "after @ stands a log's number"),
             ("@0 passive pass", first, "the input is the name of a published log"),
             ("tap passive pass colour=red", first, "colour is not a variable of burst"),

@@ -208,3 +208,5 @@ impl Gate {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::stalled;

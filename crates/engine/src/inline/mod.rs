@@ -42,6 +42,8 @@ use burstline_wire::hash::HashKind;
 use crate::published::Publication;
 use crate::{EngineError, Progress, Report};
 pub(crate) use answers::Answers;
+#[cfg(test)]
+pub(crate) use checkpoint::stalled;
 pub(crate) use checkpoint::{Checkpoint, Entrance};
 use lane::Lane;
 use outlet::Ends;

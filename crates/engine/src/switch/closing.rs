@@ -63,6 +63,11 @@ pub(super) struct Closer {
 pub(super) struct WhenClosed(Receiver<()>);
 
 impl WhenClosed {
+    /// Waits for an answer, or until nobody can give it any more.
+    pub(super) fn by(answer: Receiver<()>) -> Self {
+        Self(answer)
+    }
+
     /// Waits until their names and devices can be used again.
     pub(super) fn wait(self) {
         // An error if nobody is to answer: then everything is closed.
@@ -114,14 +119,13 @@ impl Closing {
         None
     }
 
-    /// Returns a handle to wait until all ends removed so far are closed.
-    pub(super) fn when_closed(&self) -> WhenClosed {
-        let (sender, answer) = mpsc::channel();
+    /// Answers once all ends removed so far are closed.
+    pub(super) fn answer(&self, asker: Sender<()>) {
         if let Some(errands) = self.errands.as_ref().filter(|_| !self.so_far.is_empty()) {
-            // If the send fails, the sender is dropped, which ends the wait as well.
-            let _ = errands.send(Errand::Answer(sender));
+            // If the send fails, or there is nothing to wait for, the sender is dropped. That ends
+            // the wait as well.
+            let _ = errands.send(Errand::Answer(asker));
         }
-        WhenClosed(answer)
     }
 
     /// Returns the final rows of an end that was closed in the meantime.

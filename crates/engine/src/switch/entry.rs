@@ -125,6 +125,15 @@ impl Entry {
         Ok(received)
     }
 
+    /// Takes no more packets from its sources. Returns whether packets wait, which polling a source
+    /// decides.
+    pub(super) fn stop(&mut self) -> bool {
+        for inlet in &mut self.inlets {
+            inlet.is_over = true;
+        }
+        self.has_waiting() && self.inlets.iter().any(|inlet| !inlet.has_ended)
+    }
+
     /// Waits until every waiting packet was forwarded or lost by name.
     pub(super) fn close(&mut self, forward: &mut Forward<'_>) -> Result<(), PortError> {
         self.checkpoint.as_mut().map_or(Ok(()), |checkpoint| checkpoint.close(forward))

@@ -1,13 +1,17 @@
 //! Connects the ports of a switch to its forwarding logic.
 
+mod departing;
+
+use std::sync::mpsc::Sender;
+
 use burstline_log::Scratch;
-use burstline_port::{Losses, Port, PortError, PortState, Received};
+use burstline_port::{Losses, Port, PortError, Received};
 use burstline_switch::{
     EndId, Mirror, Outgoing, Plan, RuleSet, Static, Switch, SwitchConfig, UnknownName,
 };
 use burstline_sys::clock;
 
-use super::closing::{Closer, Closing, Leaving, WhenClosed};
+use super::closing::{Closer, Closing};
 use super::entry::{Entry, Forward};
 use super::own_mirror;
 use super::port::{OpenedPort, OpenedTarget, Outlet};
@@ -15,9 +19,7 @@ use super::rows::{Rows, losses_of, sink_place, source_place, tally_of};
 use super::status::{KnownAddress, MeterStatus, PortStatus, SwitchStatus, taken_by};
 use crate::runtime::Tally;
 use crate::{EngineError, Place};
-
-/// Maximum number of bursts taken from a source of a port that is being removed.
-const LAST_BURSTS: u32 = 64;
+use departing::Departing;
 
 /// A switch with its ports.
 pub struct Fabric {
@@ -35,6 +37,10 @@ pub struct Fabric {
     outgoing: Outgoing,
     scratch: Scratch,
     now_ns: u64,
+    /// Ends that are removed when no packet of theirs waits any more.
+    departing: Vec<Departing>,
+    /// Who waits until there are none.
+    askers: Vec<Sender<()>>,
     closing: Closing,
     gone: Rows,
     failed: Vec<String>,
@@ -54,6 +60,8 @@ impl Fabric {
             outgoing: Outgoing::default(),
             scratch: Scratch::new(),
             now_ns,
+            departing: Vec::new(),
+            askers: Vec::new(),
             closing: Closing::default(),
             gone: Rows::default(),
             polls: Vec::new(),
@@ -69,7 +77,7 @@ impl Fabric {
     pub fn add_port(&mut self, port: OpenedPort) -> Result<(), EngineError> {
         self.check_offloads(&port)?;
         if let Some(to) = &port.mirror {
-            self.switch.end(to)?;
+            self.lasting(to)?;
         }
         let end = self.switch.add(&port.name, Some(port.config), self.now_ns)?;
         let entry = Entry::new(port.sources, port.checkpoint);
@@ -118,56 +126,10 @@ impl Fabric {
         Ok(())
     }
 
-    /// Removes a port or a mirror target. Packets that it has already received are still switched.
-    /// While the switch runs, another thread then closes it.
-    ///
-    /// # Errors
-    /// If no end has this name, or a mirror leads to it.
-    pub fn remove(&mut self, name: &str) -> Result<(), EngineError> {
-        let end = self.switch.end(name)?;
-        let is_mirrored = self.own_mirrors.iter().any(|(port, to)| to == name && port != name);
-        if is_mirrored || self.rules.targets().contains(&name) {
-            return Err(EngineError::MirrorsLeadTo { name: name.to_owned() });
-        }
-        let mut outcome = Ok(());
-        for source in 0..self.entries[end.index()].inlets.len() {
-            // If the port's own sink fails in the meantime, the whole port is already removed.
-            let Some(inlet) = self.entries[end.index()].inlets.get_mut(source) else { break };
-            outcome = outcome.and(inlet.source.finish());
-            let mut bursts = 0;
-            while outcome.is_ok() && bursts < LAST_BURSTS {
-                bursts += 1;
-                match self.pass(end, source, u64::MAX) {
-                    Ok(Received { state: PortState::Busy, .. }) => {}
-                    Ok(_) => break,
-                    Err(error) => outcome = Err(error),
-                }
-            }
-        }
-        self.flush();
-        self.take_out(end, outcome.err().map(EngineError::from));
-        Ok(())
-    }
-
     /// Removes a port that failed.
     pub(super) fn fail(&mut self, end: EndId, error: EngineError) {
         self.failed.push(format!("{}: {error}", self.switch.name(end)));
         self.take_out(end, Some(error));
-    }
-
-    fn take_out(&mut self, end: EndId, error: Option<EngineError>) {
-        let Some(outlet) = self.outlets[end.index()].take() else { return };
-        let closed = self.close_entry(end);
-        let name = self.switch.name(end).to_owned();
-        let entry = std::mem::take(&mut self.entries[end.index()]);
-        let error = error.or(closed.err().map(EngineError::from));
-        let counters = self.switch.remove(end, self.now_ns).unwrap_or_default();
-        self.own_mirrors.retain(|(port, _)| *port != name);
-        self.renew_polls();
-        let has_failed = error.is_some();
-        self.gone.errors.extend(error);
-        let rows = self.closing.close(Leaving { name, entry, outlet, counters, has_failed });
-        self.gone.merge(rows.unwrap_or_default());
     }
 
     /// Starts closing removed ends on a thread, which must run the returned [`Closer`].
@@ -182,18 +144,13 @@ impl Fabric {
         }
     }
 
-    /// Returns a handle to wait until all ends removed so far are closed.
-    pub(super) fn when_closed(&self) -> WhenClosed {
-        self.closing.when_closed()
-    }
-
     /// Replaces all rules, meters and mirrors. Their targets must exist.
     ///
     /// # Errors
     /// [`EngineError::UnknownEnd`] if a rule or a mirror names an end that does not exist. Then the
     /// old ones stay.
     pub fn set_rules(&mut self, rules: RuleSet) -> Result<(), EngineError> {
-        let check = rules.check(|name| self.switch.find(name).is_some());
+        let check = rules.check(|name| self.lasting(name).is_ok());
         check.map_err(|UnknownName { rule, name }| EngineError::UnknownEnd { rule, name })?;
         self.rules = rules;
         self.renew_rules();
@@ -360,6 +317,7 @@ impl Fabric {
             inlet.has_ended = true;
         }
         self.renew_polls();
+        self.let_go(end);
     }
 
     /// Takes a burst from a source and forwards its packets.
@@ -452,6 +410,7 @@ impl Fabric {
 
     /// Waits until no packet waits for a verdict, then finishes all sinks.
     pub(super) fn finish(&mut self) {
+        self.end_departing();
         for index in 0..self.entries.len() {
             let end = EndId(index as u16);
             if let Err(error) = self.close_entry(end) {

@@ -14,11 +14,17 @@ impl Loss {
             Self::FrameTooSmall => {
                 "stop the joining of packets (ethtool -K IFACE gro off lro off), or use frame=4k"
             }
+            Self::QueueAdded => {
+                "start the job again, so that it takes the new queues, or remove them: ethtool -L \
+                 IFACE combined N"
+            }
             Self::FifoOverflow | Self::DeviceMissed => {
                 "give the card more receive descriptors (ethtool -G IFACE rx N), more queues, or a \
                  core of its node for the receive thread"
             }
             Self::DeviceReset => "find out who restarts the interface: dmesg, ethtool -S IFACE",
+            Self::CardLinkDown => "leave out link_down= of nicsim:, which takes the link down",
+            Self::CardTooLong => "let the card take longer frames: mtu= of nicsim:",
             Self::DeviceErrors => "check cable, transceiver and peer: ethtool -S IFACE",
             Self::NoMbuf => "give the device a larger pool: pool= of dpdk:",
             Self::BadDescriptor => "report it as a bug of the kernel, its driver or the peer",

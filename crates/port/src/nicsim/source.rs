@@ -145,8 +145,8 @@ pub(super) fn add_losses(account: &mut PortAccount, counts: &ReceiveCounts) {
     account.lost.add(Loss::FifoOverflow, counts.overflowed);
     let lost = [
         (Loss::DeviceReset, counts.reset),
-        (Loss::LinkDown, counts.link_down),
-        (Loss::TooLong, counts.too_long),
+        (Loss::CardLinkDown, counts.link_down),
+        (Loss::CardTooLong, counts.too_long),
     ];
     for (cause, packets) in lost.into_iter().filter(|&(_, packets)| packets > 0) {
         account.lost.add(cause, packets);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use burstline_sys::clock;
 
-use burstline_xdp::{QueueCounts, Redirect, SocketStatistics};
+use burstline_xdp::{Redirect, SocketStatistics};
 
 /// How long packets may take from the program to the ring, in ns: the rest of a softirq.
 const ARRIVAL_NS: u64 = 10_000_000;
@@ -32,10 +32,54 @@ impl KernelWord {
     }
 }
 
-/// The program's counts of one queue.
+/// Who accounts for packets on queues that the interface gets while the program is attached. They
+/// have no socket, so their packets go to the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Added {
+    /// This port: it is the first of all queues. Such packets were requested, and are lost.
+    Here,
+    /// The first port of the interface.
+    ByFirst,
+    /// Nobody: the address names a queue, and packets on others were not requested.
+    NotWanted,
+}
+
+impl Added {
+    /// Returns who accounts for them, if `is_whole` says that the job takes all queues.
+    pub(super) fn of(is_whole: bool) -> Self {
+        if is_whole { Self::Here } else { Self::NotWanted }
+    }
+
+    /// Returns who accounts for them, as the next port of the interface sees it: only the first
+    /// one can be `Here`.
+    pub(super) fn next(&mut self) -> Self {
+        let next = *self;
+        if next == Self::Here {
+            *self = Self::ByFirst;
+        }
+        next
+    }
+}
+
+/// The program's counts for one port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Packets that the program saw.
+    pub(super) seen: u64,
+    /// Packets of `seen` that it passed to the host by request.
+    pub(super) passed: u64,
+    /// Packets of `seen` that it passed to the host because their queue is new.
+    pub(super) added: u64,
+}
+
+/// The program's counts of one queue. For the first queue of all, they include queues that are
+/// added later.
 pub(super) struct QueueLedger {
     attached: Arc<Redirect>,
     queue: u32,
+    added: Added,
+    /// Packets on added queues that were lost by the request to finish. Later ones are only passed.
+    added_at_stop: Option<u64>,
     /// When it was asked to finish, in ns of the monotonic clock.
     stopped_ns: Option<u64>,
     /// Packets that the program had seen by the last check but one, or at the request to finish:
@@ -43,22 +87,52 @@ pub(super) struct QueueLedger {
     arrived: u64,
     seen_at_last_look: u64,
     /// The program's final counts, after the end.
-    at_end: Option<QueueCounts>,
+    at_end: Option<Counts>,
 }
 
 impl QueueLedger {
-    pub(super) fn new(attached: Arc<Redirect>, queue: u32) -> Self {
-        let (arrived, seen_at_last_look) = (0, 0);
-        Self { attached, queue, stopped_ns: None, arrived, seen_at_last_look, at_end: None }
+    pub(super) fn new(attached: Arc<Redirect>, queue: u32, added: Added) -> Self {
+        Self {
+            attached,
+            queue,
+            added,
+            added_at_stop: None,
+            stopped_ns: None,
+            arrived: 0,
+            seen_at_last_look: 0,
+            at_end: None,
+        }
     }
 
     pub(super) fn attached(&self) -> &Redirect {
         &self.attached
     }
 
-    /// Returns the program's counts. Cost: two loads per core.
-    pub(super) fn counts(&self) -> QueueCounts {
-        self.at_end.unwrap_or_else(|| self.attached.counts(self.queue))
+    /// Returns the packets that went to the host on queues that were not requested.
+    pub(super) fn elsewhere(&self) -> u64 {
+        let is_wanted = self.added != Added::NotWanted;
+        let added = if is_wanted { 0 } else { self.attached.added().seen };
+        self.attached.seen_elsewhere() + added
+    }
+
+    /// Returns the program's counts. Cost: at most five loads per core.
+    pub(super) fn counts(&self) -> Counts {
+        self.at_end.unwrap_or_else(|| self.counts_now())
+    }
+
+    fn counts_now(&self) -> Counts {
+        let own = self.attached.counts(self.queue);
+        let counts = Counts { seen: own.seen, passed: own.passed, added: 0 };
+        if self.added != Added::Here {
+            return counts;
+        }
+        let later = self.attached.added();
+        let added = later.unplaced.min(self.added_at_stop.unwrap_or(u64::MAX));
+        Counts {
+            seen: own.seen + later.seen,
+            passed: own.passed + later.passed + (later.unplaced - added),
+            added,
+        }
     }
 
     /// To be called at each check of the interface.
@@ -76,12 +150,17 @@ impl QueueLedger {
 
     /// Leaves later packets to the host. Waits until everything that the program has seen so far is
     /// accounted for, or never will be. From then on that is `offered`, even if no one polls to the
-    /// end. `accounted` excludes packets that were passed to the host.
+    /// end. `accounted` excludes packets that went to the host.
     pub(super) fn leave(&mut self, accounted: impl Fn() -> u64) {
         self.stopped_ns.get_or_insert_with(clock::monotonic_ns);
+        let added = self.counts().added;
+        self.added_at_stop.get_or_insert(added);
         self.attached.leave(self.queue);
         let (seen, start_ns) = (self.counts().seen, clock::monotonic_ns());
-        let is_missing = || accounted() + self.counts().passed < seen;
+        let is_missing = || {
+            let Counts { passed, added, .. } = self.counts();
+            accounted() + passed + added < seen
+        };
         while is_missing() && clock::monotonic_ns() - start_ns < ARRIVAL_NS {
             std::thread::yield_now();
         }
@@ -92,10 +171,7 @@ impl QueueLedger {
     /// accounted for. These are the counts of that moment: if other queues need the program, it
     /// continues counting. Packets redirected by the program arrive within the same softirq.
     /// Packets that have not arrived after [`SETTLING_NS`] never will, and remain unaccounted for.
-    pub(super) fn settled(
-        &self,
-        accounted: impl Fn() -> (u64, QueueCounts),
-    ) -> Option<QueueCounts> {
+    pub(super) fn settled(&self, accounted: impl Fn() -> (u64, Counts)) -> Option<Counts> {
         let stopped_ns = self.stopped_ns?;
         let (accounted, counts) = accounted();
         let is_over = accounted == counts.seen || clock::monotonic_ns() - stopped_ns > SETTLING_NS;
@@ -103,7 +179,7 @@ impl QueueLedger {
     }
 
     /// Fixes the final counts.
-    pub(super) fn end(&mut self, counts: QueueCounts) {
+    pub(super) fn end(&mut self, counts: Counts) {
         self.at_end.get_or_insert(counts);
     }
 
@@ -115,6 +191,16 @@ impl QueueLedger {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_port_of_an_interface_accounts_for_queues_that_are_added() {
+        for (is_whole, expected) in
+            [(true, [Added::Here, Added::ByFirst, Added::ByFirst]), (false, [Added::NotWanted; 3])]
+        {
+            let mut added = Added::of(is_whole);
+            assert_eq!([added.next(), added.next(), added.next()], expected);
+        }
+    }
 
     #[test]
     fn a_reading_that_fails_takes_no_loss_back() {

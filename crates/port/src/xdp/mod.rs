@@ -24,7 +24,9 @@
 //!
 //! Invariants:
 //! - Q1: offered = packets that the program has seen on this queue while attached; passed = packets
-//!   that it left to the host. The program counts both, each core in its own cache line.
+//!   that it left to the host. The program counts both, each core in its own cache line. If all
+//!   queues are taken, the first one's port also has the packets of queues that the interface gets
+//!   later: no socket takes them, so they are lost as `queue_added`.
 //! - Q2: taken by the program = delivered + in the rx ring + the kernel's `rx_dropped` and
 //!   `rx_ring_full`. No value is computed from the sum that it should balance.
 //! - Q3: the program is attached by a bpf_link that this process holds, and an empty slot passes
@@ -50,6 +52,7 @@ use crate::filter::{self, FilterByLink};
 use crate::judge::Judge;
 use crate::{Address, OpenOptions, PortError, Source, TimestampSource};
 pub(crate) use crossing::open_crossings;
+use intake::{Added, QueueLedger};
 pub(crate) use probe::probe;
 use settings::Settings;
 pub(crate) use settings::{BOUNCE_KEYS, KEYS, SINK_KEYS};
@@ -103,11 +106,12 @@ fn open_with(
     drop(slots);
     let is_alone = sockets.len() == 1 && settings.queue.is_none();
     let warnings = warnings::of(&interface, settings.queue, only.is_none(), options.forwards);
+    let mut added = Added::of(settings.queue.is_none());
     let mut ports: Vec<Box<dyn Source>> = Vec::new();
     for socket in sockets {
-        let attached = Arc::clone(&attached);
+        let intake = QueueLedger::new(Arc::clone(&attached), socket.queue(), added.next());
         let judge = Judge::with_programs(options, wanted.clone());
-        let source = XdpSource::new(socket, attached, is_alone, settings, judge, options)?;
+        let source = XdpSource::new(socket, intake, is_alone, settings, judge, options)?;
         ports.push(Box::new(source.with_warnings(warnings.clone())));
     }
     Ok(ports)

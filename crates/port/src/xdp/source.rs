@@ -1,14 +1,13 @@
 //! The source: takes packets of one queue, and lends or appends them.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 
 use burstline_log::{Burst, Flags, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
 use burstline_wire::headers::LinkType;
 use burstline_xdp::{Received as Frame, Socket, SocketStatistics, XdpError};
 
-use super::intake::{KernelWord, QueueLedger};
+use super::intake::{Counts, KernelWord, QueueLedger};
 use super::settings::Settings;
 use crate::afpacket::link_type;
 use crate::judge::Judge;
@@ -18,7 +17,6 @@ use crate::{
     Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
     Received, RingFill, Source, TimestampSource,
 };
-use burstline_xdp::{QueueCounts, Redirect};
 
 /// How long before an empty poll a packet may have got its timestamp, in ns: one round of a
 /// softirq, and the clock readings.
@@ -61,17 +59,17 @@ pub(super) struct XdpSource {
 
 /// The state of the packets that the program has seen.
 struct Reckoning {
-    counts: QueueCounts,
+    counts: Counts,
     kernel: SocketStatistics,
     in_flight: u64,
-    /// Delivered, filtered, in flight, lost or passed.
+    /// Delivered, filtered, in flight, lost or passed to the host.
     accounted: u64,
 }
 
 impl XdpSource {
     pub(super) fn new(
         socket: Socket,
-        attached: Arc<Redirect>,
+        intake: QueueLedger,
         is_alone: bool,
         settings: &Settings,
         judge: Judge,
@@ -85,7 +83,7 @@ impl XdpSource {
         let capabilities = Capabilities { can_drain: true, ..Capabilities::default() };
         let ring_bytes = settings.socket.frames as u64 * settings.socket.frame_bytes as u64;
         let mut account = PortAccount { ring_bytes, ..PortAccount::default() };
-        attached.notes().iter().for_each(|note| account.hint(|| note.clone()));
+        intake.attached().notes().iter().for_each(|note| account.hint(|| note.clone()));
         let info = PortInfo {
             name: format!("xdp:{place}"),
             capabilities,
@@ -94,7 +92,7 @@ impl XdpSource {
         Ok(Self {
             info,
             watch: Watch::new(link),
-            intake: QueueLedger::new(attached, socket.queue()),
+            intake,
             socket,
             kernel: KernelWord::default(),
             judge,
@@ -254,7 +252,7 @@ impl XdpSource {
         let in_flight = self.socket.in_ring() + u64::from(self.pending.is_some());
         let kernel = self.kernel.see(self.socket.statistics());
         let counts = self.intake.counts();
-        let lost = kernel.dropped + kernel.ring_full + counts.passed;
+        let lost = kernel.dropped + kernel.ring_full + counts.passed + counts.added;
         let accounted = self.delivered + self.judge.filtered() + in_flight + lost;
         Reckoning { counts, kernel, in_flight, accounted }
     }
@@ -264,7 +262,7 @@ impl XdpSource {
             let packets = self.merged;
             account.hint(|| format!("{packets} packets are GSO/GRO aggregates"));
         }
-        let elsewhere = self.intake.attached().seen_elsewhere();
+        let elsewhere = self.intake.elsewhere();
         if elsewhere > 0 {
             account.hint(|| {
                 format!("{elsewhere} packets arrived on its other queues and went to the host")
@@ -316,6 +314,7 @@ impl Port for XdpSource {
         account.lost.add(Loss::RxRingFull, kernel.ring_full);
         account.lost.add(Loss::FillRingEmpty, no_frame);
         account.lost.add(Loss::FrameTooSmall, kernel.dropped - no_frame);
+        account.lost.add(Loss::QueueAdded, counts.added);
         account.lost.add(Loss::Passed, counts.passed);
         self.judge.enter_into(&mut account);
         self.note_oddities(&mut account);

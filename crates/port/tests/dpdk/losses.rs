@@ -59,6 +59,26 @@ fn what_the_kernel_has_no_room_for_is_lost_by_name() {
 }
 
 #[test]
+fn what_the_kernel_lost_is_that_of_the_drivers_interface_and_not_of_its_name() {
+    let _alone = alone();
+    let Some(bed) = Bed::or_skip() else { return };
+    let mut port = open(&bed.far, "dpdk:net_tap76,iface=t76?pool=2047");
+    for command in [
+        "link set t76 down",
+        "link set t76 name t77",
+        "link set t77 up",
+        "link add t76 type veth peer name t78",
+    ] {
+        bed.far.command("ip", &command.split(' ').collect::<Vec<_>>()).unwrap();
+    }
+    send(&bed.far, "t77", Frames::new(MANY, 60));
+    let taken = take(&mut *port, MANY);
+    assert_eq!(port.account().lost.of(Loss::RxRingFull), MANY - taken);
+    assert!((1..MANY).contains(&taken), "{taken}");
+    check_closed(&*port, MANY, taken);
+}
+
+#[test]
 fn what_the_driver_calls_missed_is_lost_by_that_name() {
     let _alone = alone();
     let Some(bed) = Bed::or_skip() else { return };

@@ -17,8 +17,8 @@ pub(crate) use crate::common::live::{
 pub(crate) const MODES: [&str; 2] = ["native", "generic"];
 
 /// Every cause of loss that the port reports.
-const CAUSES: [Loss; 4] =
-    [Loss::RxRingFull, Loss::FillRingEmpty, Loss::FrameTooSmall, Loss::Passed];
+const CAUSES: [Loss; 5] =
+    [Loss::RxRingFull, Loss::FillRingEmpty, Loss::FrameTooSmall, Loss::QueueAdded, Loss::Passed];
 
 /// Returns a bed that allows XDP programs, or prints why not and returns `None`.
 pub(crate) fn bed_or_skip() -> Option<Bed> {

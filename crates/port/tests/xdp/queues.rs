@@ -6,6 +6,7 @@ use std::time::Instant;
 use burstline_afpacket::Sender;
 use burstline_log::Scratch;
 use burstline_port::{Loss, Port, PortState};
+use burstline_skip::skip;
 use burstline_testbed::Bed;
 
 use crate::common::Got;
@@ -106,6 +107,60 @@ fn what_comes_by_a_queue_without_a_port_reaches_the_host() {
         let mut flows = [whole_flows(&taken), whole_flows(&passed)].concat();
         flows.sort_unstable();
         assert!(flows.into_iter().eq(1..=FLOWS), "{mode}");
+    }
+}
+
+/// Gives both ends of the cable between `w0` and `w1` this many queues in this direction. A veth
+/// with a program needs as many receive queues as the other end has send queues.
+fn widen(bed: &Bed, queues: &str) {
+    bed.far.command("ethtool", &["-L", "w1", "rx", queues]).unwrap();
+    // In native mode a veth runs its program on new queues only after it was down.
+    bed.far.command("ip", &["link", "set", "w1", "down"]).unwrap();
+    bed.far.command("ip", &["link", "set", "w1", "up"]).unwrap();
+    bed.near.command("ethtool", &["-L", "w0", "tx", queues]).unwrap();
+    let (up, start) = (["link", "show", "w0"], Instant::now());
+    while !bed.near.command("ip", &up).unwrap().contains("state UP") {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::yield_now();
+    }
+    // Without effect, but it waits for the kernel to finish what it began with that state.
+    bed.near.command("ip", &["link", "set", "w0", "up"]).unwrap();
+}
+
+#[test]
+fn what_comes_by_a_queue_that_was_added_is_lost_by_name_or_was_not_requested() {
+    let Some(bed) = bed_or_skip() else { return };
+    if bed.far.command("ethtool", &["--version"]).is_err() {
+        skip("needs ethtool");
+        return;
+    }
+    bed.connect_queues("w0", "w1", 1500, 4).unwrap();
+    for (mode, queue) in MODES.into_iter().flat_map(|mode| [(mode, ""), (mode, "@0")]) {
+        bed.near.command("ethtool", &["-L", "w0", "tx", "1"]).unwrap();
+        bed.far.command("ethtool", &["-L", "w1", "rx", "1"]).unwrap();
+        let mut taking = open(&bed.far, &format!("xdp:w1{queue}?mode={mode}"));
+        widen(&bed, "4");
+        let mut host = open(&bed.far, "afpacket:w1?direction=in");
+        send_flows(&bed);
+        let (start, arrived) = (Instant::now(), || {
+            let account = taking.account();
+            account.offered - account.lost.of(Loss::QueueAdded) + host.account().offered
+        });
+        while arrived() < SENT {
+            assert!(start.elapsed() < PATIENCE);
+            std::thread::yield_now();
+        }
+        let lost = taking.account().lost.of(Loss::QueueAdded);
+        let delivered = drain(&mut *taking).len() as u64;
+        let passed_count = drain(&mut *host).len() as u64;
+        assert!(passed_count > 0 && delivered + passed_count == SENT, "{mode} {queue}");
+        let elsewhere =
+            format!("{passed_count} packets arrived on its other queues and went to the host");
+        let (expected, note) = if queue.is_empty() { (passed_count, "") } else { (0, &*elsewhere) };
+        assert_eq!(lost, expected, "{mode} {queue}");
+        check_lost(&*taking, Loss::QueueAdded, expected);
+        check_closed(&*taking, delivered + expected, delivered);
+        assert_eq!(notes(&*taking), note, "{mode} {queue}");
     }
 }
 

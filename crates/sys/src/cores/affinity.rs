@@ -11,7 +11,7 @@
 
 use std::{fmt, io};
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use super::set::CoreSet;
 
 /// A core (logical CPU), as Linux numbers them: the `3` of `/sys/devices/system/cpu/cpu3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,8 +23,9 @@ impl fmt::Display for CoreId {
     }
 }
 
-/// The number of cores that lists and masks can name: `[0, 1024)`, the size of a `cpu_set_t`.
-pub const CORES_MAX: u32 = CpuSet::MAX_CPU as u32;
+/// The number of cores that lists and masks can name: `[0, 8192)`. Linux supports no more: the
+/// largest `NR_CPUS` of arch/x86/Kconfig.
+pub const CORES_MAX: u32 = 8192;
 
 /// Why a thread could not be pinned, or its cores could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -51,13 +52,11 @@ pub enum AffinityError {
 /// Returns the cores that the calling thread may run on, ascending, at least one.
 ///
 /// # Errors
-/// [`AffinityError::System`], for instance on a machine with more than [`CORES_MAX`] cores.
+/// [`AffinityError::System`].
 pub fn allowed_cores() -> Result<Vec<CoreId>, AffinityError> {
-    let set = sched_getaffinity(None).map_err(|error| AffinityError::System {
-        call: "sched_getaffinity",
-        source: error.into(),
-    })?;
-    Ok((0..CORES_MAX).filter(|&core| set.is_set(core as usize)).map(CoreId).collect())
+    let set = CoreSet::of_this_thread();
+    let set = set.map_err(|source| AffinityError::System { call: "sched_getaffinity", source })?;
+    Ok(set.cores())
 }
 
 /// Pins the calling thread to `core`; it runs there when this returns.
@@ -65,20 +64,12 @@ pub fn allowed_cores() -> Result<Vec<CoreId>, AffinityError> {
 /// # Errors
 /// [`AffinityError::NotAllowed`] if the process may not use the core or the core does not exist.
 pub fn pin_to(core: CoreId) -> Result<(), AffinityError> {
-    let mut set = CpuSet::new();
-    let pinned = match core.0 < CORES_MAX {
-        true => {
-            set.set(core.0 as usize);
-            sched_setaffinity(None, &set)
-        }
-        false => Err(rustix::io::Errno::INVAL),
-    };
-    pinned.map_err(|error| match error {
-        rustix::io::Errno::INVAL => {
+    set_of(&[core]).allow().map_err(|source| match source.raw_os_error() {
+        Some(libc::EINVAL) => {
             let allowed = allowed_cores().map(|cores| format_cores(&cores)).unwrap_or_default();
             AffinityError::NotAllowed { core, allowed }
         }
-        other => AffinityError::System { call: "sched_setaffinity", source: other.into() },
+        _ => AffinityError::System { call: "sched_setaffinity", source },
     })
 }
 
@@ -87,11 +78,17 @@ pub fn pin_to(core: CoreId) -> Result<(), AffinityError> {
 /// # Errors
 /// [`AffinityError::System`] if the process may use none of them.
 pub fn allow(cores: &[CoreId]) -> Result<(), AffinityError> {
-    let mut set = CpuSet::new();
-    let known = cores.iter().filter(|core| core.0 < CORES_MAX);
-    known.for_each(|core| set.set(core.0 as usize));
-    sched_setaffinity(None, &set)
-        .map_err(|error| AffinityError::System { call: "sched_setaffinity", source: error.into() })
+    let allowed = set_of(cores).allow();
+    allowed.map_err(|source| AffinityError::System { call: "sched_setaffinity", source })
+}
+
+/// Returns the set of those `cores` that can exist.
+fn set_of(cores: &[CoreId]) -> CoreSet {
+    let mut set = CoreSet::default();
+    for &core in cores.iter().filter(|core| core.0 < CORES_MAX) {
+        set.insert(core);
+    }
+    set
 }
 
 /// Returns the core that runs the calling thread now. An unpinned thread may move at any time.
@@ -156,7 +153,7 @@ pub enum CoreListError {
 /// # Errors
 /// [`CoreListError`] for the first invalid item.
 pub fn parse_cores(list: &str) -> Result<Vec<CoreId>, CoreListError> {
-    let mut cores = Vec::new();
+    let (mut cores, mut named) = (Vec::new(), CoreSet::default());
     for (index, item) in list.trim().split(',').enumerate() {
         let item = item.trim();
         if item.is_empty() {
@@ -164,7 +161,7 @@ pub fn parse_cores(list: &str) -> Result<Vec<CoreId>, CoreListError> {
         }
         for number in parse_range(list, item)? {
             let core = CoreId(number);
-            if cores.contains(&core) {
+            if !named.insert(core) {
                 return Err(CoreListError::Twice { list: list.to_owned(), core });
             }
             cores.push(core);
@@ -222,6 +219,7 @@ mod tests {
         assert_eq!(numbers(" 3, 1 \n"), [3, 1]);
         assert_eq!(format_cores(&parse_cores("0,2,4-7").unwrap()), "0,2,4-7");
         assert_eq!(format_cores(&[]), "");
+        assert_eq!(numbers("1022-1025,8191"), [1022, 1023, 1024, 1025, 8191]);
     }
 
     #[test]
@@ -232,7 +230,7 @@ mod tests {
         assert_eq!(message("7-4"), "core list `7-4`: 7-4 runs backwards");
         assert_eq!(
             message("0-4294967295"),
-            "core list `0-4294967295`: core 4294967295 is above 1023"
+            "core list `0-4294967295`: core 4294967295 is above 8191"
         );
         assert_eq!(message("1,0-2"), "core list `1,0-2`: core 1 is named twice");
         for item in ["x", "+1", "-", "1-", "-1", "1-2-3", "99999999999"] {
@@ -265,7 +263,7 @@ mod tests {
     #[test]
     fn a_core_that_is_not_there_is_refused_with_the_cores_that_are() {
         let allowed = format_cores(&allowed_cores().unwrap());
-        for core in [CoreId(1023), CoreId(1024), CoreId(u32::MAX)] {
+        for core in [CoreId(8191), CoreId(8192), CoreId(u32::MAX)] {
             let error = pin_to(core).unwrap_err().to_string();
             assert!(
                 error.starts_with(&format!("this process may not use core {core}, only")),

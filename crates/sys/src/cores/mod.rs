@@ -6,4 +6,5 @@ pub mod caches;
 pub mod distance;
 pub mod prefetch;
 pub mod scheduling;
+mod set;
 pub mod topology;

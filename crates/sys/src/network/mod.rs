@@ -1,5 +1,6 @@
-//! Network interfaces: their properties, their features, and filters for their packets.
+//! Network interfaces: their properties, features and counters, and filters for their packets.
 
+pub mod counters;
 pub mod device;
 pub mod filter;
 pub mod interface;

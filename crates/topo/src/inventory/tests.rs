@@ -60,6 +60,21 @@ fn two_sockets() {
 }
 
 #[test]
+fn cores_above_1023_are_cores() {
+    let many = [
+        ("sys/devices/system/node/node1/cpulist", "6-11,1024-1027"),
+        ("proc/self/status", "Cpus_allowed_list:\t0-11,1026-1027"),
+        ("sys/devices/system/cpu/cpu1026/topology/thread_siblings_list", "1026-1027"),
+    ];
+    let machine = machine(TWO_SOCKETS, &many);
+    assert_eq!(text(&machine.allowed), "0-11,1026-1027");
+    let core = machine.core(CoreId(1026)).unwrap();
+    let found = (core.node, text(&core.siblings), core.is_usable);
+    assert_eq!(found, (NodeId(1), "1026-1027".to_owned(), true));
+    assert!(!machine.core(CoreId(1024)).unwrap().is_usable);
+}
+
+#[test]
 fn a_card_below_a_virtio_device_and_queues_with_steering() {
     let queue = "sys/class/net/eth0/queues";
     let steered = [

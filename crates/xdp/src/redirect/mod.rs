@@ -2,9 +2,12 @@
 //!
 //! ```text
 //! packet --> program: seen += 1 --> `only`? --> the queue's slot in `sockets` --> socket
-//!                                    | no          | empty
+//!                                    | no          | empty: unplaced += 1
 //!                                    '-------------'--> passed += 1 --> the host
 //! ```
+//!
+//! The program also runs on queues that the interface gets later. These have no socket, and share
+//! the counters behind those of the last queue.
 //!
 //! Ownership: [`Redirect`] has the link, the map of sockets and the counters. The program is
 //! attached until the last queue leaves, or the value is dropped. Counters stay readable.
@@ -23,7 +26,7 @@ use crate::bpf::{
     possible_cpus,
 };
 use crate::{Socket, XdpInterface};
-use program::{PASSED, Parts, SEEN, WORDS};
+use program::{PASSED, Parts, SEEN, UNPLACED, WORDS};
 
 /// Options of the program.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,6 +50,18 @@ pub struct QueueCounts {
     pub seen: u64,
     /// Packets of `seen` that it passed to the host.
     pub passed: u64,
+}
+
+/// The program's counters of the queues that the interface got after it was attached, all together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AddedCounts {
+    /// Packets that the program saw. It passed all of them to the host.
+    pub seen: u64,
+    /// Packets of `seen` that the filter `only` left to the host.
+    pub passed: u64,
+    /// Packets of `seen` that were wanted, but their queue has no socket.
+    pub unplaced: u64,
 }
 
 /// A queue's socket, for the program to redirect to.
@@ -147,16 +162,30 @@ impl Redirect {
 
     /// Returns the program's counters of a queue. Cost: two loads per core.
     pub fn counts(&self, queue: u32) -> QueueCounts {
-        let sum = |word: usize| {
-            let lines = (0..self.cores).map(|core| (core * self.queues + queue) * WORDS);
-            lines.map(|line| self.counters.word(0, line as usize + word)).sum()
-        };
         // In reverse order of the program: every passed packet was seen before.
-        let passed = sum(PASSED);
-        QueueCounts { seen: sum(SEEN), passed }
+        let passed = self.sum(queue, PASSED);
+        QueueCounts { seen: self.sum(queue, SEEN), passed }
     }
 
-    /// Packets on queues without a port of ours, which went to the host.
+    /// Returns the program's counters of the queues that were added after it was attached. Cost:
+    /// three loads per core.
+    pub fn added(&self) -> AddedCounts {
+        // In reverse order of the program: each packet was seen before it passed, and if no socket
+        // was there, it was unplaced before.
+        let passed = self.sum(self.queues, PASSED);
+        let unplaced = self.sum(self.queues, UNPLACED).min(passed);
+        AddedCounts { seen: self.sum(self.queues, SEEN), passed: passed - unplaced, unplaced }
+    }
+
+    /// Returns the sum of a counter over all cores. The line behind the last queue's is that of
+    /// the added queues.
+    fn sum(&self, line: u32, word: usize) -> u64 {
+        let lines = (0..self.cores).map(|core| (core * (self.queues + 1) + line) * WORDS);
+        lines.map(|line| self.counters.word(0, line as usize + word)).sum()
+    }
+
+    /// Packets on queues without a port of ours, which went to the host. Those on queues that were
+    /// added later are in [`added`](Self::added).
     pub fn seen_elsewhere(&self) -> u64 {
         let others = (0..self.queues).filter(|queue| !self.ours.contains(queue));
         others.map(|queue| self.counts(queue).seen).sum()
@@ -175,7 +204,8 @@ impl Redirect {
     }
 }
 
-/// The program's maps: counters of each core and queue, and the queues' sockets.
+/// The program's maps: counters of each core and queue, with one more for added queues, and the
+/// queues' sockets.
 struct Tables {
     cores: u32,
     counters: MappedArray,
@@ -185,7 +215,7 @@ struct Tables {
 impl Tables {
     fn create(queues: u32) -> Result<Self, BpfError> {
         let cores = possible_cpus()?;
-        let counters = MappedArray::create("bl_counters", queues * cores * WORDS, 1)?;
+        let counters = MappedArray::create("bl_counters", (queues + 1) * cores * WORDS, 1)?;
         let sockets = Map::create(&MapOptions {
             name: "bl_sockets",
             kind: MapKind::Sockets,

@@ -1,7 +1,7 @@
 //! The redirect program, in eBPF.
 //!
 //! ```text
-//! R6 context    R9 this core's counters of the queue: seen, redirected, passed
+//! R6 context    R9 this core's counters of the queue: seen, redirected, passed, unplaced
 //! ```
 //!
 //! Counters are plain words: a program is not preempted on its core, and each core has its own
@@ -24,6 +24,8 @@ pub(super) const SEEN: usize = 0;
 const REDIRECTED: usize = 1;
 /// Packets passed to the host.
 pub(super) const PASSED: usize = 2;
+/// Packets of [`PASSED`] that were wanted, but their queue has no socket.
+pub(super) const UNPLACED: usize = 3;
 
 /// Bytes in front of a packet for its time: ns of International Atomic Time.
 const TIME_BYTES: i32 = 8;
@@ -31,7 +33,8 @@ const TIME_BYTES: i32 = 8;
 /// Inputs of the program.
 #[derive(Clone, Copy)]
 pub(super) struct Parts<'a> {
-    /// One value: `cores * queues` times [`WORDS`] words.
+    /// One value: `cores * (queues + 1)` times [`WORDS`] words. The last line of a core is for all
+    /// queues that are added later.
     pub(super) counters: &'a MappedArray,
     pub(super) sockets: &'a Map,
     pub(super) queues: u32,
@@ -50,7 +53,7 @@ pub(super) struct Parts<'a> {
 /// A filter `only` that is too long, or not possible here.
 pub(super) fn assemble(parts: &Parts<'_>) -> Result<Vec<Instruction>, BpfError> {
     let mut code = Assembler::new();
-    let (uncounted, passed) = (code.label(), code.label());
+    let (uncounted, passed, unplaced) = (code.label(), code.label(), code.label());
     find_counters(&mut code, parts, uncounted);
     count(&mut code, SEEN);
     if let Some(only) = parts.only {
@@ -62,14 +65,16 @@ pub(super) fn assemble(parts: &Parts<'_>) -> Result<Vec<Instruction>, BpfError> 
     if parts.has_time {
         write_time(&mut code);
     }
-    // The queue's socket; the result is PASS if its slot is empty.
+    // The queue's socket; the result is PASS if its slot is empty, or not in the map.
     code.load_map(R1, parts.sockets)
         .load(Size::Word, R2, R6, xdp_context::QUEUE_INDEX)
         .mov(R3, xdp_action::PASS)
         .call(Helper::RedirectMap)
-        .jump_if(Compare::NotEqual, R0, xdp_action::REDIRECT, passed);
+        .jump_if(Compare::NotEqual, R0, xdp_action::REDIRECT, unplaced);
     count(&mut code, REDIRECTED);
     code.exit();
+    code.bind(unplaced);
+    count(&mut code, UNPLACED);
     code.bind(passed);
     count(&mut code, PASSED);
     code.bind(uncounted).mov(R0, xdp_action::PASS).exit();
@@ -78,14 +83,18 @@ pub(super) fn assemble(parts: &Parts<'_>) -> Result<Vec<Instruction>, BpfError> 
 
 /// R9 = the address of the queue's counters on this core.
 fn find_counters(code: &mut Assembler, parts: &Parts<'_>, uncounted: Label) {
-    let (queues, slots) = (parts.queues as i32, (parts.queues * parts.cores) as i32);
+    let (queues, lines) = (parts.queues as i32, parts.queues + 1);
+    let slots = (lines * parts.cores) as i32;
+    let known = code.label();
     let line_shift = (WORDS * 8).trailing_zeros() as i32;
     code.mov(R6, R1)
         .load(Size::Word, R7, R6, xdp_context::QUEUE_INDEX)
-        // The queue appeared after we counted them.
-        .jump_if(Compare::AboveOrEqual, R7, queues, uncounted)
+        // All queues that were added after we counted them share a line.
+        .jump_if(Compare::Below, R7, queues, known)
+        .mov(R7, queues)
+        .bind(known)
         .call(Helper::CurrentCore)
-        .alu(Alu::Multiply, R0, queues)
+        .alu(Alu::Multiply, R0, lines as i32)
         .add(R0, R7)
         // Never taken: the verifier requires it.
         .jump_if(Compare::AboveOrEqual, R0, slots, uncounted)

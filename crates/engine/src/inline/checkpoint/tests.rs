@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use burstline_log::{Log, Meta};
+use burstline_log::{Log, Meta, Policy, ReaderConfig, RemoteSeat};
 use burstline_port::Losses;
 use burstline_share::PublishConfig;
 use burstline_wire::headers::LinkType;
@@ -25,6 +25,26 @@ impl Onward for Broken {
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())
     }
+}
+
+/// Returns a checkpoint whose worker gives no verdicts: packets wait until the worker's seat is
+/// dropped, or for a minute.
+pub(crate) fn stalled() -> (Checkpoint, RemoteSeat) {
+    let options = InlineOptions {
+        publish: PublishConfig::new("none"),
+        workers: 1,
+        is_open: false,
+        deadline_ns: 60_000_000_000,
+    };
+    let (log, writer) = Log::create(config(0, 0, 1, 0)).unwrap();
+    let lane = Lane::new(&log, writer, &options).unwrap();
+    let seat = ReaderConfig { policy: Policy::Lossy, ..ReaderConfig::default() };
+    let mut worker = log.attach_remote(seat).unwrap();
+    worker.take_verdicts().unwrap();
+    let table = PortTable::new();
+    table.add("a", LinkType::ETHERNET).unwrap();
+    let ends = Ends::new(false, Answers::by_the_port());
+    (Checkpoint::new(vec![lane], ends, &table, Arc::default()), worker)
 }
 
 fn udp(port: u16) -> Vec<u8> {

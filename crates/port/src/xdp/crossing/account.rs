@@ -3,15 +3,15 @@
 use burstline_xdp::SocketStatistics;
 
 use super::XdpCrossing;
+use crate::xdp::intake::Counts;
 use crate::{Carried, Loss, PortAccount, RingFill};
-use burstline_xdp::QueueCounts;
 
 /// The state of the packets that the program has seen.
 pub(super) struct Reckoning {
-    pub(super) counts: QueueCounts,
+    pub(super) counts: Counts,
     kernel: SocketStatistics,
     in_rx: u64,
-    /// Taken, in the rx ring, lost before it, or passed.
+    /// Taken, in the rx ring, lost before it, or passed to the host.
     pub(super) accounted: u64,
 }
 
@@ -20,7 +20,7 @@ impl XdpCrossing {
         let in_rx = u64::from(self.passage.in_rx());
         let kernel = self.kernel.see(self.passage.statistics());
         let counts = self.intake.counts();
-        let lost = kernel.dropped + kernel.ring_full + counts.passed;
+        let lost = kernel.dropped + kernel.ring_full + counts.passed + counts.added;
         Reckoning { counts, kernel, in_rx, accounted: self.taken + in_rx + lost }
     }
 
@@ -63,10 +63,11 @@ impl XdpCrossing {
         account.lost.add(Loss::RxRingFull, kernel.ring_full);
         account.lost.add(Loss::FillRingEmpty, no_frame);
         account.lost.add(Loss::FrameTooSmall, kernel.dropped - no_frame);
+        account.lost.add(Loss::QueueAdded, counts.added);
         account.lost.add(Loss::Passed, counts.passed);
         account.lost.add(Loss::TxRingFull, 0);
         account.lost.add(Loss::TxRefused, self.passage.counts().refused);
-        let elsewhere = self.intake.attached().seen_elsewhere();
+        let elsewhere = self.intake.elsewhere();
         if elsewhere > 0 {
             account.hint(|| {
                 format!("{elsewhere} packets arrived on its other queues and went to the host")

@@ -11,7 +11,7 @@ use super::XdpCrossing;
 use crate::filter;
 use crate::watch::Watch;
 use crate::xdp::guard;
-use crate::xdp::intake::{KernelWord, QueueLedger};
+use crate::xdp::intake::{Added, KernelWord, QueueLedger};
 use crate::xdp::settings::{Settings, parse_end};
 use crate::xdp::warnings;
 use crate::{
@@ -72,17 +72,21 @@ pub(crate) fn open_crossings(
             let redirect = settings.redirect(taken.as_deref());
             let redirect = Redirect::new(&end.interface, &slots, redirect)?;
             let warnings = warnings::of(&end.interface, settings.queue, only.is_none(), true);
-            programs.push(Attached { interface: name, redirect: Arc::new(redirect), warnings });
+            // The other address may name the queue of the only pair.
+            let is_whole = settings.queue.is_none() && slots.len() as u32 == end.interface.queues;
+            let (redirect, added) = (Arc::new(redirect), Added::of(is_whole));
+            programs.push(Attached { interface: name, redirect, added, warnings });
         }
     }
     let mut crossings: Vec<Box<dyn Crossing>> = Vec::new();
     for passage in passages {
         let name = &passage.entry().interface().link.name;
         // There is one: this interface was an entry when programs were created.
-        let program = programs.iter().find(|program| program.interface == name);
+        let program = programs.iter_mut().find(|program| program.interface == name);
         let Some(program) = program else { continue };
         let (redirect, warnings) = (Arc::clone(&program.redirect), program.warnings.clone());
-        let crossing = XdpCrossing::new(passage, redirect, treatment, warnings);
+        let intake = QueueLedger::new(redirect, passage.entry().queue(), program.added.next());
+        let crossing = XdpCrossing::new(passage, intake, treatment, warnings);
         crossings.push(Box::new(crossing));
     }
     Ok(crossings)
@@ -92,6 +96,7 @@ pub(crate) fn open_crossings(
 struct Attached<'a> {
     interface: &'a str,
     redirect: Arc<Redirect>,
+    added: Added,
     warnings: Vec<String>,
 }
 
@@ -138,7 +143,7 @@ fn queue_pairs(ends: &[End<'_>; 2]) -> Result<Vec<(u32, u32)>, PortError> {
 impl XdpCrossing {
     fn new(
         passage: Passage,
-        attached: Arc<Redirect>,
+        intake: QueueLedger,
         treatment: &Treatment,
         warnings: Vec<String>,
     ) -> Self {
@@ -147,6 +152,7 @@ impl XdpCrossing {
             format!("xdp:{}@{}", end.interface().link.name, end.queue())
         };
         let mut account = PortAccount { warnings, ..PortAccount::default() };
+        let attached = intake.attached();
         let is_generic = attached.mode() == XdpMode::Generic;
         let why = attached.notes().iter().filter(|_| is_generic);
         why.for_each(|note| account.hint(|| note.clone()));
@@ -168,7 +174,7 @@ impl XdpCrossing {
             entry: Watch::new(&from.interface().link),
             exit: Watch::new(&to.interface().link),
             kernel: KernelWord::default(),
-            intake: QueueLedger::new(attached, from.queue()),
+            intake,
             treatment: *treatment,
             backlog: passage.census().frames / 4,
             passage,

@@ -58,6 +58,21 @@ fn two_nodes_with_their_cores_and_pages() {
 }
 
 #[test]
+fn a_machine_may_have_more_cores_than_a_mask_of_the_c_library() {
+    let sys = FakeSys::new(
+        "many",
+        &[
+            ("devices/system/node/online", "0-1\n"),
+            ("devices/system/node/node0/cpulist", "0-1023\n"),
+            ("devices/system/node/node1/cpulist", "1024-2047\n"),
+        ],
+    );
+    let topology = Topology::read_from(&sys.0).unwrap();
+    assert_eq!(topology.nodes[1].cores.len(), 1024);
+    assert_eq!(topology.node_of(CoreId(2047)), Some(NodeId(1)));
+}
+
+#[test]
 fn a_kernel_without_numa_is_one_node() {
     let sys = FakeSys::new("one", &[("devices/system/cpu/online", "0-1\n")]);
     let topology = Topology::read_from(&sys.0).unwrap();

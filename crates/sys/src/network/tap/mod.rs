@@ -34,8 +34,8 @@ use std::os::unix::net::UnixDatagram;
 use rustix::event::epoll;
 use rustix::io::Errno;
 
+use crate::counters::LinkCounters;
 use crate::interface::{Interface, LinkState};
-use crate::netlink::{Line, find};
 
 pub use error::TapError;
 use header::HEADER_BYTES;
@@ -86,7 +86,7 @@ pub struct Tap {
     /// Readable when any of several queues is.
     any: Option<OwnedFd>,
     questions: UnixDatagram,
-    line: Line,
+    counters: LinkCounters,
     interface: Interface,
     depth: u32,
     has_headers: bool,
@@ -118,11 +118,13 @@ impl Tap {
             requests::set_mtu(&questions, name, mtu).map_err(fail("setting its MTU"))?;
         }
         requests::take_up(&questions, name).map_err(fail("taking it up"))?;
+        let interface = Interface::by_name(&questions, name).map_err(fail("asking for it"))?;
+        let counters = LinkCounters::of(interface.index).map_err(fail("socket(AF_NETLINK)"))?;
         Ok(Self {
             any: (queues.len() > 1).then(|| any_of(&queues)).transpose().map_err(fail("epoll"))?,
             queues,
-            line: Line::open(libc::NETLINK_ROUTE).map_err(fail("socket(AF_NETLINK)"))?,
-            interface: Interface::by_name(&questions, name).map_err(fail("asking for it"))?,
+            counters,
+            interface,
             questions,
             depth,
             has_headers: options.passes_offloads,
@@ -222,18 +224,8 @@ impl Tap {
     /// Returns the kernel's counters since the device was made; `None` if the device is in another
     /// namespace (T2). Cost: two system calls.
     pub fn counts(&self) -> Option<TapCounts> {
-        // struct ifinfomsg: family, pad, type, index, flags, change.
-        let mut question = [0; 16];
-        question[4..8].copy_from_slice(&self.interface.index.to_ne_bytes());
-        let answer = self.line.ask(libc::RTM_GETLINK, &question).ok()?;
-        let counts = find(answer.get(16..)?, |kind| kind == libc::IFLA_STATS64)?;
-        // struct rtnl_link_stats64: rx_packets, tx_packets, rx and tx bytes, rx and tx errors,
-        // rx_dropped, tx_dropped.
-        let at = |index: usize| {
-            let bytes = counts.get(index * 8..)?.first_chunk()?;
-            Some(u64::from_ne_bytes(*bytes))
-        };
-        Some(TapCounts { taken: at(1)?, dropped: at(7)? })
+        let counts = self.counters.read()?;
+        Some(TapCounts { taken: counts.sent, dropped: counts.sent_dropped })
     }
 }
 

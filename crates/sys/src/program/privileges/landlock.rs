@@ -2,11 +2,14 @@
 //!
 //! A [`Ruleset`] is made while everything may be opened, and a thread enters it once. From then on
 //! the thread, and every thread that it starts, can open only what the ruleset lists. Open
-//! descriptors are not affected. TCP is refused, except for connections to listed ports.
+//! descriptors are not affected. TCP is refused, except for connections to listed ports. Abstract
+//! UNIX sockets and signals (version 6) reach only what has entered the same ruleset. Signals also
+//! reach the other threads of the process. No verb that enters a ruleset needs more.
 //!
 //! Invariants:
-//! - L1: a ruleset handles each right of versions 1 to 5 that this kernel knows, so what they cover
-//!   is denied without a rule. Signals and abstract sockets (version 6) are not covered.
+//! - L1: a ruleset handles each right and scope of versions 1 to 6 that this kernel knows, so what
+//!   they cover is denied without a rule. Signals are not covered before erratum 2 is mended: until
+//!   then the kernel also refuses signals between threads of one process, and we send such ones.
 //! - L2: a missing path gets no rule; if it is created later, it stays closed.
 //!
 //! Source: Documentation/userspace-api/landlock.rst and include/uapi/linux/landlock.h, Linux 6.18.
@@ -41,7 +44,15 @@ const TCP: u64 = 3;
 const CONNECT_TCP: u64 = 2;
 /// The first version that handles TCP.
 const SINCE_TCP: u32 = 4;
+/// `LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET` and `LANDLOCK_SCOPE_SIGNAL`.
+const ABSTRACT_SOCKETS: u64 = 1;
+const SIGNALS: u64 = 2;
+/// The first version that has scopes.
+const SINCE_SCOPES: u32 = 6;
 const CREATE_VERSION: u32 = 1;
+const CREATE_ERRATA: u32 = 2;
+/// Set where erratum 2 is mended. Source: security/landlock/errata/abi-6.h.
+const SIGNALS_BETWEEN_THREADS: u32 = 1 << 1;
 const RULE_PATH_BENEATH: u32 = 1;
 const RULE_NET_PORT: u32 = 2;
 
@@ -54,11 +65,12 @@ pub enum Access {
     Write,
 }
 
-/// `struct landlock_ruleset_attr`, as of version 4.
+/// `struct landlock_ruleset_attr`, as of version 6.
 #[repr(C)]
 struct Handled {
     files: u64,
     network: u64,
+    scopes: u64,
 }
 
 /// `struct landlock_path_beneath_attr`.
@@ -86,16 +98,16 @@ pub struct Ruleset {
 
 /// Returns this kernel's version of Landlock; 0 if it has none.
 pub fn version() -> u32 {
-    // SAFETY: with this flag the kernel reads none of our memory.
-    let version = unsafe {
-        libc::syscall(
-            libc::SYS_landlock_create_ruleset,
-            ptr::null::<Handled>(),
-            0_usize,
-            CREATE_VERSION,
-        )
+    ask(CREATE_VERSION)
+}
+
+/// Asks the kernel about its Landlock; 0 if it does not know the question.
+fn ask(question: u32) -> u32 {
+    // SAFETY: with either of these flags the kernel reads none of our memory.
+    let answer = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, ptr::null::<Handled>(), 0_usize, question)
     };
-    u32::try_from(version).unwrap_or(0)
+    u32::try_from(answer).unwrap_or(0)
 }
 
 impl Ruleset {
@@ -110,7 +122,10 @@ impl Ruleset {
         }
         let since = |first: u32, rights: u64| if version >= first { rights } else { 0 };
         let files = FIRST | since(2, REFER) | since(3, TRUNCATE) | since(5, IOCTL_DEVICE);
-        let handled = Handled { files, network: since(SINCE_TCP, TCP) };
+        let has_signals = ask(CREATE_ERRATA) & SIGNALS_BETWEEN_THREADS != 0;
+        let scopes = ABSTRACT_SOCKETS | if has_signals { SIGNALS } else { 0 };
+        let (network, scopes) = (since(SINCE_TCP, TCP), since(SINCE_SCOPES, scopes));
+        let handled = Handled { files, network, scopes };
         let (at, bytes) = (&raw const handled, size_of::<Handled>());
         // SAFETY: `at` points to this many bytes of ours. An older kernel accepts a longer
         // structure if the rest is 0, and `since` guarantees that.
