@@ -25,9 +25,9 @@ Examples:
 /// packet will come; a source without such a promise delays the others by --lateness at most. A
 /// packet older than one already merged is passed on at once and counted as late, not as lost.
 ///
-/// With --mode share a thread for each source receives into a log of its own. Another thread only
-/// names the order of all packets, and the recorder reads them where they are. That takes a core
-/// for each source and two more. --packets then counts packets as they are received.
+/// With --mode share, a thread and a log for each source receive its packets. Another thread names
+/// the order of all packets, and the recorder reads them in place. That takes a core for each
+/// source and two more. --packets then counts packets as they are received.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct MergeArgs {

@@ -147,7 +147,8 @@ fn a_published_merge_is_one_log_in_order_and_can_be_merged_again() {
     assert_eq!((&read["merge"]["late"], &read["total"]["unaccounted"]), (&0.into(), &0.into()));
 }
 
-/// Merges the far interface and an idle one, as `flags` say, and returns the report after all frames arrived.
+/// Merges the far interface and an idle one, with more `flags`, and returns the report after all
+/// frames arrived.
 fn merge_with_an_idle_one(test: &str, scheme: &str, flags: &str) -> Option<Value> {
     let bed = Bed::or_skip()?;
     let directory = Directory::new(test);

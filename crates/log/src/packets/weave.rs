@@ -10,8 +10,8 @@
 //! address. Only descs are copied, as for a [part](crate::Log::part) of a log. A reader of each log
 //! pins the segments while the burst lives.
 //!
-//! Invariant V1: descs of a burst that lies in the region were written by a writer of this crate,
-//! because no other process gets the memory of such logs. So each points into its burst.
+//! Invariant V1: descs of a burst in the region were written by a writer of this crate. No other
+//! process gets the memory of such logs. So each desc points into its burst.
 
 use std::fmt;
 use std::sync::Arc;
