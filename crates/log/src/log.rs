@@ -270,7 +270,8 @@ impl Log {
         }
         let packets = Arc::new(config.packet_region(bytes)?);
         let make = |number: usize| {
-            let config = LogConfig { name: format!("{}-{number}", config.name), ..config.clone() };
+            let name = format!("{}-{number}", config.name);
+            let config = LogConfig { name, bytes: each, ..config.clone() };
             Self::over(config, geometry, &packets, number * each, true)
         };
         (0..count).map(make).collect()
