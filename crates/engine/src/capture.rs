@@ -18,6 +18,8 @@
 //! A single live source whose queue is as deep as a log is recorded in place: by one thread,
 //! without a log. Naming two cores for it prevents that (`in_place`, decision 0011).
 //!
+//! A merge has one log, or one for each source: see `crates/engine/src/merge.rs`.
+//!
 //! Invariants: those of [`logs`](crate::runtime::logs), and
 //! - K3: a sink is opened last. It is finished after all counts are known and it has received them.
 
@@ -97,6 +99,31 @@ pub fn merge(
     capture_by(Way::Merged(merging), sources, open_sink, options, run)
 }
 
+/// As [`merge()`], but no packet is copied out of the log that it was received into. A thread for
+/// each source receives into a log of its own. One more thread names the packets of all logs, in
+/// order of time. The recorder reads them where they are. `options` has the shape of each log. A
+/// limit on packets counts them as they are received, so they need not be the oldest.
+///
+/// # Errors
+/// As [`capture`].
+///
+/// # Panics
+/// If packets are to be published, or their times to be changed: nobody else can follow the order,
+/// and nothing is copied.
+pub fn merge_shared(
+    sources: Vec<Inlet>,
+    open_sink: impl FnOnce() -> Result<Box<dyn Sink>, PortError>,
+    options: &CaptureOptions,
+    merging: &MergeOptions,
+    run: &Run<'_>,
+) -> Result<Report, EngineError> {
+    assert!(options.publish.is_none(), "a shared merge is not published");
+    let has_offset = merging.offsets_ns.iter().any(|&offset_ns| offset_ns != 0);
+    assert!(!has_offset, "a shared merge changes no times");
+    let way = Way::Shared { merging, logs: sources.len() };
+    capture_by(way, sources, open_sink, options, run)
+}
+
 /// How packets get from the sources to the sink.
 #[derive(Clone, Copy)]
 enum Way<'a> {
@@ -106,6 +133,8 @@ enum Way<'a> {
     Logs(usize),
     /// By one thread that puts them in order, and one log.
     Merged(&'a MergeOptions),
+    /// By a receive thread and a log for each source, and one thread that names the order.
+    Shared { merging: &'a MergeOptions, logs: usize },
 }
 
 impl Way<'_> {
@@ -115,6 +144,7 @@ impl Way<'_> {
             Self::InPlace => 0,
             Self::Logs(logs) => logs,
             Self::Merged(_) => 1,
+            Self::Shared { logs, .. } => logs,
         }
     }
 
@@ -122,14 +152,18 @@ impl Way<'_> {
     fn is_one_thread(self) -> bool {
         match self {
             Self::InPlace => true,
-            Self::Logs(_) => false,
+            Self::Logs(_) | Self::Shared { .. } => false,
             Self::Merged(merging) => merging.is_one_thread,
         }
     }
 
     /// Returns how many threads it needs.
     fn threads(self) -> usize {
-        if self.is_one_thread() { 1 } else { self.logs() + 1 }
+        match self {
+            Self::Shared { logs, .. } => logs + 2,
+            _ if self.is_one_thread() => 1,
+            _ => self.logs() + 1,
+        }
     }
 }
 
@@ -147,7 +181,10 @@ fn capture_by(
         true => Policy::Lossless,
         false => options.policy.unwrap_or_else(|| policy_for(&sources)),
     };
-    let lanes = lanes(options, &sources, policy, receivers)?;
+    let lanes = match way {
+        Way::Shared { .. } => merge::shared_lanes(options, &sources, policy)?,
+        _ => lanes(options, &sources, policy, receivers)?,
+    };
     let logs = lanes.logs.clone();
     options.threads.rehearse("capture")?;
     let publication = Publication::of(options, &logs)?;
@@ -199,6 +236,10 @@ impl Way<'_> {
                 let crew = receive_into(job, options, sources, writers, recorder)?;
                 let Crew { places, front: took, readers } = crew;
                 Ok(Captured { places, took, recorded: only(readers), merged: None })
+            }
+            Self::Shared { merging, .. } => {
+                let lanes = LogSet { logs: lanes.logs, writers, readers };
+                merge::run_shared(job, options, merging, sources, sink, lanes)
             }
             Self::Merged(merging) => {
                 let writer = only(writers);
@@ -258,6 +299,11 @@ fn receive_into<R: Step>(
     })
 }
 
+/// Returns the configuration of one of `count` logs.
+fn log_config(options: &CaptureOptions, sources: &[Inlet], count: usize) -> LogConfig {
+    LogConfig { clock_kind: clock_kind(sources), ..options.log.clone().one_of(count) }
+}
+
 /// Makes `count` logs.
 fn lanes(
     options: &CaptureOptions,
@@ -267,8 +313,7 @@ fn lanes(
 ) -> Result<LogSet, EngineError> {
     let mut lanes = LogSet { logs: Vec::new(), writers: Vec::new(), readers: Vec::new() };
     for number in 0..count {
-        let base = options.log.clone().one_of(count);
-        let mut config = LogConfig { clock_kind: clock_kind(sources), ..base };
+        let mut config = log_config(options, sources, count);
         if count > 1 {
             config.name += &format!("-{number}");
         }

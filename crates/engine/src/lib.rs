@@ -88,7 +88,7 @@ pub use balance::{
 };
 pub use bounce::{Bounced, bounce, open_bounce, open_inline};
 pub use burstline_log::Policy;
-pub use capture::{FlightOptions, capture, capture_flight, merge};
+pub use capture::{FlightOptions, capture, capture_flight, merge, merge_shared};
 pub use count::{count, count_verified, run_to_completion};
 pub use error::EngineError;
 pub use flows::{FlowsOptions, FlowsReport, flows};

@@ -18,14 +18,25 @@
 //! packet older than one already appended is *late*: it is appended immediately and counted. No
 //! packet is ever left out.
 //!
+//! **A shared merge copies nothing.** Receive threads fill a log for each source. The merging
+//! thread only names the order, in chunks of a small log. A follower reads the packets in place:
+//!
+//! ```text
+//!  source 0 --receive-0--> log 0 --\                 | chunk | chunk | ... --\
+//!  source 1 --receive-1--> log 1 ----> order --name-->  small log             follower --> sink
+//!                           \---\------------ packets, in place -----------------/
+//! ```
+//!
 //! Invariants:
 //! - M1: packets of a source keep the order in which it delivers them; packets with equal times
 //!   are in the order of their sources.
 //! - M2: a packet that is not late is not older than any packet appended before it.
 //! - M3: lent = appended + in hand, for each source at every moment; packets in hand when a job
 //!   ends are in flight.
+//!   A shared merge has none then: it ends after its logs.
 //! - M4: no packet waits longer than the lateness for an input without packets.
 
+pub(crate) mod chunk;
 pub(crate) mod order;
 
 use burstline_port::TimestampSource;
@@ -84,6 +95,13 @@ pub struct MergeReport {
     pub line_bits_per_core_s: f64,
     /// The same for layer 2 bits, without FCS.
     pub l2_bits_per_core_s: f64,
+}
+
+/// Reuses the room of a vector for items of another lifetime: collecting from a drained vector
+/// keeps its memory.
+pub(crate) fn recycle<T, U>(mut room: Vec<T>, empty: impl Fn() -> U) -> Vec<U> {
+    room.clear();
+    room.into_iter().map(|_| empty()).collect()
 }
 
 impl MergeReport {

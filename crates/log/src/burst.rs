@@ -118,6 +118,9 @@ pub(crate) enum FactsAt<'a> {
     /// `is_in_frames`: the place is a set of frames, of which some are held. The flag is in this
     /// variant because it takes no room here.
     Aside { list: &'a [(u32, Facts)], skipped: u32, is_in_frames: bool },
+    /// Behind each packet's bytes, in a place of several logs. Some of its segments are pinned, and
+    /// others are written.
+    Woven,
 }
 
 impl<'a> Burst<'a> {
@@ -158,9 +161,15 @@ impl<'a> Burst<'a> {
         Self { first_packet, ..self }
     }
 
-    /// Returns whether its packets are in frames, of which some are held and others written.
+    /// Returns whether its packets are in frames, of which some are held and others written. The
+    /// segments of several logs are such frames, too.
     pub(crate) fn is_in_frames(&self) -> bool {
-        matches!(self.facts, FactsAt::Aside { is_in_frames: true, .. })
+        matches!(self.facts, FactsAt::Aside { is_in_frames: true, .. } | FactsAt::Woven)
+    }
+
+    /// Returns whether it was lent by a log, with facts behind the packets, and not woven.
+    pub(crate) fn is_of_log(&self) -> bool {
+        matches!(self.facts, FactsAt::Behind { .. })
     }
 
     /// Returns the memory that holds its packets.
@@ -197,7 +206,8 @@ impl<'a> Burst<'a> {
 
     /// Returns the address that the descs' offsets count from, for code that does its own
     /// arithmetic. In a reader's burst, where facts follow each packet, `[0, extent)` from this
-    /// address does not change while the burst is lent.
+    /// address does not change while the burst is lent. In a [woven](crate::Weave) one, only its
+    /// packets do not.
     #[inline]
     pub fn start(&self) -> NonNull<u8> {
         self.place.start
@@ -290,6 +300,7 @@ impl<'a> Burst<'a> {
             FactsAt::Aside { list, skipped, is_in_frames } => {
                 FactsAt::Aside { list, skipped: skipped + count as u32, is_in_frames }
             }
+            FactsAt::Woven => FactsAt::Woven,
         };
         let first_packet = self.first_packet + count as u64;
         (Self { worklist: first, ..*self }, Self { worklist: rest, facts, first_packet, ..*self })
@@ -306,7 +317,9 @@ impl FactsAt<'_> {
     #[inline(always)]
     fn find(&self, place: Place<'_>, desc: Desc, index: u32) -> Option<Facts> {
         match *self {
-            FactsAt::Behind { .. } => facts_behind(place, desc.offset(), desc.length()),
+            FactsAt::Behind { .. } | FactsAt::Woven => {
+                facts_behind(place, desc.offset(), desc.length())
+            }
             FactsAt::Aside { list, skipped, .. } => facts_aside(list, index + skipped),
         }
     }

@@ -33,6 +33,14 @@ pub enum CreateError {
         /// The largest number of segments.
         most: usize,
     },
+    /// Logs made together have more memory than a desc's offset can express.
+    #[error("logs of {bytes} bytes together: at most {most}; make each smaller with --buffer")]
+    Together {
+        /// The requested size of all logs.
+        bytes: usize,
+        /// The largest size.
+        most: usize,
+    },
     /// The maximum number of readers is outside the range; it is fixed when the log is made.
     #[error("{asked} readers: must be 1 to {most}")]
     Readers {
@@ -56,6 +64,9 @@ pub enum AttachError {
         /// The number of seats that the log was made with.
         readers: usize,
     },
+    /// The log's packet memory is also that of other logs.
+    #[error("the log shares its memory with other logs: only its own process can read it")]
+    Together,
     /// Another reader has used the seat; a seat serves one reader only.
     #[error("another reader has attached with these files: ask the publisher for a new seat")]
     Claimed,

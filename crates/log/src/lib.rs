@@ -21,11 +21,13 @@
 //! - The writer owns a segment that no pin names and that is not in the directory.
 //! - The writer owns the open segment above the published count.
 //! - Nobody owns what is below a published count. It is constant until all pins are gone.
+//! - Logs [made together](Log::create_together) have one region, and each owns its part of that.
 //! - A reader owns its page, and the column of its verdicts (`verdict`). To the writer, both are
 //!   hostile input.
 //!
 //! Reading order: `desc`, `writer`, `reader`. Then `protocol`, the hand-over and its four edges,
-//! modelled in `tests/loom.rs`; `reuse`, the choice of the next segment; `log`, making a log.
+//! modelled in `tests/loom.rs`; `reuse`, the choice of the next segment; `log`, making a log. A
+//! merge of several logs adds `promise`, what it waits for, and `weave`, bursts of all of them.
 //!
 //! Invariants of the whole:
 //! - I1: packets get consecutive numbers in the order they are appended. A reader's delivered and
@@ -48,8 +50,8 @@ mod writer;
 
 use handover::{cycle, handoff, wake};
 #[doc(hidden)]
-pub use handover::{protocol, reuse, watermark};
-use packets::{buckets, copy, frames, head, scratch, select};
+pub use handover::{promise, protocol, reuse, watermark};
+use packets::{buckets, copy, frames, head, scratch, select, weave};
 use shared::{attach, control, history, names, page, remote, seat, standing};
 
 pub use attach::{LogFiles, ReceivedFiles};
@@ -65,6 +67,7 @@ pub use history::History;
 pub use log::{
     Log, LogConfig, MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, MIN_SEGMENTS, ReaderConfig, Start,
 };
+pub use promise::Promise;
 pub use reader::{GATHER_NS, HeldBurst, Reader, ReaderStatistics};
 pub use remote::{RemoteSeat, SeatStatus};
 pub use scratch::{SCRATCH_PACKETS, Scratch};
@@ -75,6 +78,7 @@ pub use verdict::{
     REPLACEMENT_BYTES_MAX, REPLACEMENT_BYTES_MIN, Replacement, Ruling, VERDICTS_WAITING_MAX,
     Verdict, VerdictError, VerdictGiver, VerdictTaker,
 };
+pub use weave::{WOVEN_PACKETS, Weave, WeavePart};
 pub use writer::{
     Adopted, Appended, Batch, BatchSlot, HandedOut, Meta, Room, Slot, Strand, Writer,
     WriterStatistics,

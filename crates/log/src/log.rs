@@ -29,6 +29,8 @@ pub const MIN_SEGMENT_BYTES: usize = 4096;
 pub const MAX_SEGMENT_BYTES: usize = 2 << 20;
 /// The fewest segments of a log: one being filled, one being read, one between.
 pub const MIN_SEGMENTS: usize = 3;
+/// The largest packet memory of logs made together: a desc must hold any offset in it.
+const MAX_TOGETHER_BYTES: usize = u32::MAX as usize;
 
 /// The shape of a log.
 #[derive(Clone, Debug)]
@@ -106,6 +108,16 @@ impl LogConfig {
     /// Returns the number of segments in rotation.
     pub(crate) fn cycle(&self) -> usize {
         self.cycle_bytes.unwrap_or_else(|| cycle::of_each(1)).div_ceil(self.segment_bytes)
+    }
+
+    /// Makes a region of `bytes` for packets.
+    fn packet_region(&self, bytes: usize) -> Result<Region, CreateError> {
+        Ok(Region::create(&RegionRequest {
+            name: format!("burstline-{}", self.name),
+            bytes,
+            pages: self.pages,
+            node: self.node,
+        })?)
     }
 
     fn geometry(&self) -> Result<Geometry, CreateError> {
@@ -190,7 +202,7 @@ impl Memory {
 }
 
 pub(crate) enum Held {
-    Own { packets: Region, control: Region },
+    Own { packets: Arc<Region>, control: Region },
     Attached { _packets: Mapping, _control: Mapping },
 }
 
@@ -213,6 +225,8 @@ pub struct Log {
 pub(crate) struct Shared {
     pub(crate) memory: Arc<Memory>,
     pub(crate) config: LogConfig,
+    /// Whether its packet memory is also that of other logs.
+    is_together: bool,
     seats: Mutex<Vec<Arc<SeatEntry>>>,
     pub(crate) gone: Gone,
     /// Incremented with each change of `seats`, under their lock. The writer reads it without the
@@ -234,12 +248,43 @@ impl Log {
     /// Makes a log and its only writer.
     pub fn create(config: LogConfig) -> Result<(Self, Writer), CreateError> {
         let geometry = config.geometry()?;
-        let packets = Region::create(&RegionRequest {
-            name: format!("burstline-{}", config.name),
-            bytes: config.bytes,
-            pages: config.pages,
-            node: config.node,
-        })?;
+        let packets = config.packet_region(config.bytes)?;
+        Self::over(config, geometry, &Arc::new(packets), 0, false)
+    }
+
+    /// Makes `count` logs of the same shape in one region of memory, each with its only writer. A
+    /// [`Weave`](crate::Weave) makes bursts of their packets. Only readers of this process can
+    /// attach.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create); also if the region would be larger than offsets can express.
+    pub fn create_together(
+        config: &LogConfig,
+        count: usize,
+    ) -> Result<Vec<(Self, Writer)>, CreateError> {
+        let geometry = config.geometry()?;
+        let each = geometry.segment_count as usize * geometry.segment_bytes;
+        let bytes = each.saturating_mul(count);
+        if bytes > MAX_TOGETHER_BYTES {
+            return Err(CreateError::Together { bytes, most: MAX_TOGETHER_BYTES });
+        }
+        let packets = Arc::new(config.packet_region(bytes)?);
+        let make = |number: usize| {
+            let name = format!("{}-{number}", config.name);
+            let config = LogConfig { name, bytes: each, ..config.clone() };
+            Self::over(config, geometry, &packets, number * each, true)
+        };
+        (0..count).map(make).collect()
+    }
+
+    /// Makes a log whose segments begin at byte `at` of `packets`. All of them are in there.
+    fn over(
+        config: LogConfig,
+        geometry: Geometry,
+        packets: &Arc<Region>,
+        at: usize,
+        is_together: bool,
+    ) -> Result<(Self, Writer), CreateError> {
         let control = Region::create(&RegionRequest {
             name: format!("burstline-{}-control", config.name),
             bytes: geometry.control_bytes(),
@@ -248,8 +293,9 @@ impl Log {
         })?;
         // SAFETY: the region is that large, page-aligned and zeroed, and `Memory` keeps it mapped.
         let view = unsafe { ControlView::create(control.as_ptr(), geometry) };
-        let packets_at = packets.as_ptr();
-        let held = Held::Own { packets, control };
+        // SAFETY: the segments from `at` on are in the region.
+        let packets_at = unsafe { packets.as_ptr().add(at) };
+        let held = Held::Own { packets: Arc::clone(packets), control };
         let payer = if barrier::register() { Payer::Sleeper } else { Payer::Time };
         let memory = Arc::new(Memory { control: view, packets: packets_at, payer, held });
         let (seats, gone) = (Mutex::default(), Gone::new());
@@ -259,6 +305,7 @@ impl Log {
         let shared = Shared {
             memory,
             config,
+            is_together,
             seats,
             gone,
             version,
@@ -292,6 +339,9 @@ impl Log {
     /// Takes a seat for a reader in another process. Dropping the returned value frees the seat;
     /// the publisher does that when the process is gone.
     pub fn attach_remote(&self, config: ReaderConfig) -> Result<RemoteSeat, AttachError> {
+        if self.shared.is_together {
+            return Err(AttachError::Together);
+        }
         let entry = self.shared.take_seat(&config, false)?;
         let (shared, part) = (Arc::clone(&self.shared), self.part);
         Ok(RemoteSeat::new(entry, config.start, part, shared))

@@ -7,6 +7,8 @@
 
 #[path = "loom/deaths.rs"]
 mod deaths;
+#[path = "loom/follow.rs"]
+mod follow;
 #[path = "loom/verdicts.rs"]
 mod verdicts;
 

@@ -4,11 +4,13 @@ use std::process::ExitCode;
 use std::slice;
 use std::sync::Arc;
 
-use burstline_engine::{CaptureOptions, Inlet, MergeOptions, Policy, Progress, Workers};
+use burstline_engine::{
+    CaptureOptions, Inlet, LogRequest, MergeOptions, Placed, Policy, Progress, Workers,
+};
 use burstline_port::{Address, OpenOptions, PortTable, open_sink};
 
 use super::output::{check_no_interface, output_options};
-use crate::args::{MergeArgs, NOTHING};
+use crate::args::{MergeArgs, MergeMode, NOTHING};
 use crate::failure::Failure;
 use crate::paths::address_of;
 use crate::view::{Stream, View};
@@ -19,20 +21,21 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let common = &args.common;
     let stop = signals::stop_flag(common.quiet)?;
     let sink = sink_address(args)?;
-    // One thread reads all sources, so place it near the first. Without an output it also counts,
-    // and needs no second thread.
-    let is_one_thread = args.write.is_none();
-    let log = args.log.request();
-    let recorder = Workers {
-        count: usize::from(!is_one_thread),
-        name: "record",
-        log_bytes: log.bytes(),
-        ..Workers::default()
-    };
-    let placed = common.place_at(&common.sources[..1], &recorder)?;
+    check_mode(args)?;
+    let is_shared = args.mode == MergeMode::Share;
+    let divided_by = is_shared.then_some(common.ports().len());
+    let log = LogRequest { divided_by, ..args.log.request() };
+    let mut placed = place(args, &log)?;
     let output = output_options(&args.files, args.write.as_deref().unwrap_or(NOTHING), common)?;
     let stop_flag = Some(Arc::clone(&stop));
     let ports = OpenOptions { stop: stop_flag, output, ..common.open_options() };
+    check_offsets(args)?;
+    let opened = common.open_each(&ports)?;
+    let offsets_ns = offsets_ns(args, &opened);
+    let sources: Vec<Inlet> = opened.into_iter().flatten().collect();
+    if is_shared {
+        placed.fit(sources.len() + SHARED_BEHIND);
+    }
     let options = CaptureOptions {
         log: log.config(&common.sources, common.hash, placed.log_node),
         threads: placed.threads,
@@ -40,11 +43,9 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
         table: ports.table.clone(),
         publish: args.log.publish.clone(),
     };
-    check_offsets(args)?;
-    let opened = common.open_each(&ports)?;
-    let offsets_ns = offsets_ns(args, &opened);
+    // Without an output the thread that merges also counts.
+    let is_one_thread = args.write.is_none() && !is_shared;
     let merging = MergeOptions { lateness_ns: args.lateness, offsets_ns, is_one_thread };
-    let sources: Vec<Inlet> = opened.into_iter().flatten().collect();
     let progress = Progress::new(sources.len()).named(job::names(&sources));
     let stream = Stream::beside(slice::from_ref(&sink));
     let mut view = View::new("merge", common, stream).with_sources(common).with_sink(&sink);
@@ -52,8 +53,42 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let run = common.run(&stop, &progress);
     job::run(&mut view, &run, &demands, common.keep_privileges, || {
         let open = || open_sink(&sink, &ports);
-        burstline_engine::merge(sources, open, &options, &merging, &run)
+        match args.mode {
+            MergeMode::Copy => burstline_engine::merge(sources, open, &options, &merging, &run),
+            MergeMode::Share => {
+                burstline_engine::merge_shared(sources, open, &options, &merging, &run)
+            }
+        }
     })
+}
+
+/// The threads of a shared merge that read logs: one names the order, one records.
+const SHARED_BEHIND: usize = 2;
+
+/// Places the threads. One thread reads all sources of a merge that copies, so it goes near the
+/// first. Without an output it also counts, and needs no second thread.
+fn place(args: &MergeArgs, log: &LogRequest) -> Result<Placed, Failure> {
+    let common = &args.common;
+    let (ports, count) = match args.mode {
+        MergeMode::Copy => (&common.sources[..1], usize::from(args.write.is_some())),
+        MergeMode::Share => (common.ports(), SHARED_BEHIND),
+    };
+    let (name, log_bytes) = ("record", log.bytes());
+    common.place_at(ports, &Workers { count, name, log_bytes, ..Workers::default() })
+}
+
+/// Rejects what a shared merge cannot do: nobody else can follow its order, and nothing is copied.
+fn check_mode(args: &MergeArgs) -> Result<(), Failure> {
+    let is_shared = args.mode == MergeMode::Share;
+    if is_shared && args.log.publish.is_some() {
+        let what = "--mode share: other programs cannot follow the order; --publish needs copies";
+        return Err(Failure::usage(what));
+    }
+    if is_shared && !args.offset.is_empty() {
+        let what = "--mode share: packets stay as they were received; --offset needs copies";
+        return Err(Failure::usage(what));
+    }
+    Ok(())
 }
 
 pub(super) fn sink_address(args: &MergeArgs) -> Result<Address, Failure> {

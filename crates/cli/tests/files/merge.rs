@@ -62,12 +62,36 @@ fn an_offset_moves_one_source() {
 }
 
 #[test]
+fn a_shared_merge_writes_the_same_packets_in_the_same_order() {
+    let directory = Directory::new("merge-shared");
+    let source = |seed: u32| format!("gen:?packets=3000&size=imix&rate=1M&seed={seed}");
+    let (one, two) = (directory.file("a.pcap"), directory.file("b.pcapng"));
+    run_json(&["capture", &source(1), "--format", "pcap", "-w", &one], 0);
+    run_json(&["capture", &source(2), "-w", &two], 0);
+    let merged = ["copy", "share"].map(|mode| {
+        let path = directory.file(&format!("{mode}.pcap"));
+        let out = ["--mode", mode, "--format", "pcap", "-w", &path];
+        let report = run_json(&[&["merge", &one, &two, REAL][..], &out].concat(), 0);
+        assert_closed(&report);
+        assert_eq!(report["total"]["delivered"], 6000 + REAL_PACKETS);
+        assert_eq!(report["merge"]["late"], 0);
+        (report, fs::read(&path).unwrap())
+    });
+    assert!(merged[0].1 == merged[1].1, "the files differ");
+    let names: Vec<_> =
+        merged[1].0["stages"].as_array().unwrap().iter().map(|stage| &stage["name"]).collect();
+    assert_eq!(names, ["receive-0", "receive-1", "receive-2", "merge", "record"]);
+}
+
+#[test]
 fn what_cannot_be_is_a_usage_error() {
     for (arguments, said) in [
         (&["merge", REAL, "--offset", "eth7=1ms"][..], "no such source"),
         (&["merge", REAL, "--offset", "eth7"], "SOURCE=TIME"),
         (&["merge", REAL, "--offset", "eth7=5"], "ms, s"),
         (&["merge", REAL, "--lateness", "0"], "--lateness"),
+        (&["merge", REAL, "--mode", "share", "--publish", "all"], "--publish needs copies"),
+        (&["merge", REAL, "--mode", "share", "--offset", "eth7=1ms"], "--offset needs copies"),
         (&["merge", REAL, "--format", "pcap"], "--write"),
         (&["merge"], "SOURCE"),
     ] {
@@ -123,15 +147,17 @@ fn a_published_merge_is_one_log_in_order_and_can_be_merged_again() {
     assert_eq!((&read["merge"]["late"], &read["total"]["unaccounted"]), (&0.into(), &0.into()));
 }
 
-/// Merges the far interface and an idle one, and returns the report after all frames arrived.
-fn merge_with_an_idle_one(test: &str, scheme: &str) -> Option<Value> {
+/// Merges the far interface and an idle one, with more `flags`, and returns the report after all
+/// frames arrived.
+fn merge_with_an_idle_one(test: &str, scheme: &str, flags: &str) -> Option<Value> {
     let bed = Bed::or_skip()?;
     let directory = Directory::new(test);
     let ip = |arguments: &[&str]| bed.far.command("ip", arguments).unwrap();
     ip(&["link", "add", "idle0", "type", "veth", "peer", "name", "idle1"]);
     ip(&["link", "set", "idle0", "up"]);
     ip(&["link", "set", "idle1", "up"]);
-    let live = Live::start(&bed, &directory, &format!("merge {scheme}:idle0 {scheme}:{FAR}"));
+    let live =
+        Live::start(&bed, &directory, &format!("merge {scheme}:idle0 {scheme}:{FAR}{flags}"));
     let sent: u64 = bed.near.run(|| {
         let mut sender = Sender::open(NEAR, true).unwrap();
         // In slices: a merger that waits for a core still finds them all in its ring.
@@ -158,7 +184,7 @@ fn merge_with_an_idle_one(test: &str, scheme: &str) -> Option<Value> {
 
 #[test]
 fn an_idle_packet_socket_stalls_nobody() {
-    let Some(report) = merge_with_an_idle_one(&test_name(), "afpacket") else {
+    let Some(report) = merge_with_an_idle_one(&test_name(), "afpacket", "") else {
         return;
     };
     let (row, merge) = (&report["ports"][1], &report["merge"]);
@@ -169,8 +195,19 @@ fn an_idle_packet_socket_stalls_nobody() {
 }
 
 #[test]
+fn an_idle_packet_socket_stalls_no_shared_merge() {
+    let Some(report) = merge_with_an_idle_one(&test_name(), "afpacket", " --mode share") else {
+        return;
+    };
+    let row = &report["ports"][1];
+    assert!(row["delivered"].as_u64().unwrap() >= FRAMES, "{report}");
+    assert_eq!(row["unaccounted"], 0, "{report}");
+    assert_eq!(report["stages"][2]["name"], "merge");
+}
+
+#[test]
 fn an_idle_queue_stalls_nobody() {
-    let Some(report) = merge_with_an_idle_one(&test_name(), "xdp") else {
+    let Some(report) = merge_with_an_idle_one(&test_name(), "xdp", "") else {
         return;
     };
     assert!(report["total"]["delivered"].as_u64().unwrap() >= FRAMES, "{report}");

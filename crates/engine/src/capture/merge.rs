@@ -9,6 +9,7 @@
 mod copy;
 mod input;
 mod own;
+mod share;
 
 use burstline_log::{Reader, Scratch, Strand, Writer};
 use burstline_port::{PortState, PortTable, Sink};
@@ -16,13 +17,15 @@ use burstline_port::{PortState, PortTable, Sink};
 use super::{Captured, only};
 use crate::EngineError;
 use crate::merge::order::{Lane, Order, Stop};
-use crate::merge::{MergeOptions, MergedPort};
+use crate::merge::{MergeOptions, MergedPort, recycle};
 use crate::runtime::logs::record::Recorded;
 use crate::runtime::{self, logs::receive::Took};
 use crate::runtime::{Crew, Done, Inlet, Job, Next, Owners, Pause, Polled, Tally};
 use copy::{Counts, Goods, Part, Sequence};
 use input::Input;
 use own::OwnRecorder;
+
+pub(super) use share::{lanes as shared_lanes, run as run_shared};
 
 /// The name of the stage.
 pub(super) const STAGE: &str = "merge";
@@ -37,6 +40,10 @@ pub(super) struct Merged {
     pub(super) lateness_ns: u64,
     /// The merging thread also recorded.
     pub(super) is_one_thread: bool,
+    /// Packets merged.
+    pub(super) packets: u64,
+    /// The cost of a merging thread that named packets of other threads' logs.
+    pub(super) leader: Option<Done<()>>,
 }
 
 /// The complete outcome of a merging thread.
@@ -70,6 +77,10 @@ pub(super) struct Merger<'a> {
     /// One for each input.
     counts: Vec<Counts>,
     writer: Writer,
+    /// The buffer of the chunk that names packets for followers; `None` if packets are copied.
+    chunk: Option<Vec<u8>>,
+    /// The most packets to merge.
+    most: u64,
     /// `None` if another thread records.
     recorder: Option<OwnRecorder<'a>>,
     owners: Owners,
@@ -127,6 +138,8 @@ impl<'a> Merger<'a> {
             inputs,
             lanes,
             writer,
+            chunk: None,
+            most: job.budget.limit().unwrap_or(u64::MAX),
             recorder: None,
             owners: Owners::new(table),
             fruitless: 0,
@@ -140,9 +153,15 @@ impl<'a> Merger<'a> {
         Self { recorder: Some(OwnRecorder::new(reader, sink)), ..self }
     }
 
+    /// Makes it name packets for followers, into a log of chunks. Who received them has kept to the
+    /// job's limit.
+    fn naming(self) -> Self {
+        Self { chunk: Some(Vec::new()), most: u64::MAX, ..self }
+    }
+
     /// Returns how many packets may still pass before the job's limit.
     fn room(&self) -> u64 {
-        self.job.budget.limit().unwrap_or(u64::MAX) - self.sequence.packets
+        self.most - self.sequence.packets
     }
 
     /// Merges the packets held, and polls the sources that the order waits for.
@@ -181,7 +200,7 @@ impl<'a> Merger<'a> {
         (copied, (copied == self.order.len()).then_some(stop))
     }
 
-    /// Copies the ordered packets, and returns how many.
+    /// Copies or names the ordered packets, and returns how many.
     fn copy(&mut self) -> usize {
         let mut views = recycle(std::mem::take(&mut self.views), || None);
         let mut strands = recycle(std::mem::take(&mut self.strands), Strand::empty);
@@ -191,7 +210,11 @@ impl<'a> Merger<'a> {
             (count > 0).then(|| input.part(from, count)).flatten()
         }));
         let goods = Goods { order: &self.order, lanes: &mut self.lanes, counts: &mut self.counts };
-        let copied = self.sequence.copy(goods, &views, &mut strands, &mut self.writer);
+        let writer = &mut self.writer;
+        let copied = match &mut self.chunk {
+            None => self.sequence.copy(goods, &views, &mut strands, writer),
+            Some(chunk) => self.sequence.name(goods, &views, chunk, writer),
+        };
         self.views = recycle(views, || None);
         self.strands = recycle(strands, Strand::empty);
         copied
@@ -332,6 +355,8 @@ impl runtime::Step for Merger<'_> {
             cut: self.counts.iter().map(|counts| counts.cut).collect(),
             lateness_ns: self.lateness_ns,
             is_one_thread: self.recorder.is_some(),
+            packets: self.sequence.packets,
+            leader: None,
             ports: self.inputs.iter().zip(&self.counts).map(|(input, c)| input.report(c)).collect(),
         };
         let copied = self.counts.iter().map(|counts| counts.copied).enumerate();
@@ -345,11 +370,4 @@ impl runtime::Step for Merger<'_> {
         let recorded = self.recorder.map(|recorder| recorder.end(&self.job.clock));
         Home { took, merged, recorded }
     }
-}
-
-/// Reuses the room of a vector for items of another lifetime: collecting from a drained vector
-/// keeps its memory.
-fn recycle<T, U>(mut room: Vec<T>, empty: impl Fn() -> U) -> Vec<U> {
-    room.clear();
-    room.into_iter().map(|_| empty()).collect()
 }

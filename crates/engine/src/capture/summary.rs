@@ -96,10 +96,11 @@ impl Summary {
     /// Returns the job's report, without memory and places.
     pub(super) fn report(self, sources: &[Inlet], sink: &dyn Sink, mut ending: Ending) -> Report {
         self.threads.iter().for_each(|done| ending.add(done));
+        self.leader().into_iter().for_each(|done| ending.add(done));
         ending.add(&self.recorded);
         ending.span = self.recorded.outcome.span;
         ending.bytes_copied = sink.account().bytes_copied;
-        if self.merged.is_some() {
+        if self.merged.is_some() && self.leader().is_none() {
             ending.bytes_copied += self.threads.iter().map(|d| d.outcome.log.bytes).sum::<u64>();
         }
         let mut missed_by_log = vec![0; self.threads.len()];
@@ -131,6 +132,11 @@ impl Summary {
         report
     }
 
+    /// Returns the cost of the merging thread, if it only named packets of others' logs.
+    fn leader(&self) -> Option<&Done<()>> {
+        self.merged.as_ref().and_then(|merged| merged.leader.as_ref())
+    }
+
     /// Adds packets that a source lent and the merging thread did not pass on to those in flight.
     fn add_merged(&self, source: usize, account: &mut PortAccount) {
         if let Some(merged) = &self.merged {
@@ -144,6 +150,7 @@ impl Summary {
         let merged = self.merged.as_ref()?;
         let cpu_ns = self.threads.iter().map(|done| done.cost.cpu_ns).sum::<u64>();
         let cpu_ns = cpu_ns + self.recorded.cost.cpu_ns;
+        let cpu_ns = cpu_ns + self.leader().map_or(0, |done| done.cost.cpu_ns);
         Some(MergeReport::new(merged.ports.clone(), merged.lateness_ns, cpu_ns, report))
     }
 
@@ -220,9 +227,9 @@ impl Summary {
                 // Truncation is known only by interface, so for a thread only if there is just one.
                 through.wire_bytes = seen.wire_bytes;
             }
-            let name = match self.merged {
-                Some(_) => merge::STAGE.to_owned(),
-                None => stage_name(number, count),
+            let name = match &self.merged {
+                Some(Merged { leader: None, .. }) => merge::STAGE.to_owned(),
+                _ => stage_name(number, count),
             };
             let mut stage = done.cost.report(&name, elapsed_ns, &through);
             (stage.packets_in, stage.lost) = (through.packets + took.lost, took.lost);
@@ -234,8 +241,15 @@ impl Summary {
             false => ("record", &self.threads[..], 0),
         };
         let mut stages: Vec<_> = receivers.iter().enumerate().map(receive).collect();
-        if self.merged.as_ref().is_some_and(|merged| merged.is_one_thread) {
-            return stages;
+        if let Some(merged) = &self.merged {
+            if merged.is_one_thread {
+                return stages;
+            }
+            if let Some(leader) = &merged.leader {
+                let stage = leader.cost.report(merge::STAGE, elapsed_ns, &seen);
+                let (packets_in, packets_out) = (merged.packets, merged.packets);
+                stages.push(StageReport { packets_in, packets_out, ..stage });
+            }
         }
         missed += recorded.missed.iter().sum::<u64>();
         let mut record = self.recorded.cost.report(name, elapsed_ns, &seen);

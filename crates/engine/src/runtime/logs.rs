@@ -14,6 +14,7 @@
 //! - K2: a receive stage ends its log when it ends, and a recorder reads every log to its end. So
 //!   no packet is in flight between them when the job is over.
 
+pub(crate) mod follow;
 pub(crate) mod gaps;
 pub(crate) mod lanes;
 pub(crate) mod receive;

@@ -1,6 +1,7 @@
 //! Merges ports: every packet once, in strict time order, whatever the ports do.
 
 mod script;
+mod shared;
 
 use std::io;
 use std::sync::atomic::AtomicBool;

@@ -287,7 +287,7 @@ fn own_version() -> String {
 }
 
 /// All contenders.
-static ALL: [&dyn Adapter; 64] = [
+static ALL: [&dyn Adapter; 65] = [
     &OnRoad(ours::Ours::XDP),
     &OnRoad(ours::Ours::XDP_BY_POLL),
     &OnRoad(ours::Ours::AFPACKET),
@@ -319,6 +319,7 @@ static ALL: [&dyn Adapter; 64] = [
     &layouts::Layout::PREFETCHED,
     &merge::Merger::OURS,
     &merge::Merger::BY_POLL,
+    &merge::Merger::SHARED,
     &merge::Merger::STAGED,
     &merge::Merger::DPDK,
     &merge::Merger::ORDERED,

@@ -45,7 +45,7 @@ impl<'a> PlainPackets<'a> {
     pub(super) fn new(burst: &Burst<'a>) -> Self {
         let known = match burst.facts {
             FactsAt::Behind { plain } => plain as usize,
-            FactsAt::Aside { .. } => 0,
+            FactsAt::Aside { .. } | FactsAt::Woven => 0,
         };
         let (rest, run) = burst.worklist.split_at(burst.worklist.len().saturating_sub(known));
         let (place, base_time_ns) = (burst.place, burst.base_time_ns);

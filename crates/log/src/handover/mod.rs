@@ -4,6 +4,8 @@
 pub(crate) mod cycle;
 pub(crate) mod handoff;
 #[doc(hidden)]
+pub mod promise;
+#[doc(hidden)]
 pub mod protocol;
 #[doc(hidden)]
 pub mod reuse;

@@ -6,3 +6,4 @@ pub(crate) mod frames;
 pub(crate) mod head;
 pub(crate) mod scratch;
 pub(crate) mod select;
+pub(crate) mod weave;

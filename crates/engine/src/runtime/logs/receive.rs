@@ -135,6 +135,8 @@ pub(crate) struct Receiver<'a, I = Writer> {
     gathers: bool,
     /// How long the sources can be left unpolled, as of the last look.
     nap_ns: u64,
+    /// How long idle sources are left alone, in ns; 0 to wait until they have packets.
+    look_ns: u64,
 }
 
 impl<'a, I: Intake> Receiver<'a, I> {
@@ -159,6 +161,7 @@ impl<'a, I: Intake> Receiver<'a, I> {
             lost: 0,
             gathers: false,
             nap_ns: 0,
+            look_ns: 0,
         }
     }
 
@@ -167,6 +170,11 @@ impl<'a, I: Intake> Receiver<'a, I> {
     /// would cost it a core (decision 0059).
     pub(crate) fn gathering(self, is_for_readers: bool) -> Self {
         Self { gathers: is_for_readers, ..self }
+    }
+
+    /// Polls idle sources every `look_ns`, for their promises.
+    pub(crate) fn looking_every(self, look_ns: u64) -> Self {
+        Self { look_ns, ..self }
     }
 
     /// Wakes these threads after each publish.
@@ -204,6 +212,9 @@ impl<I: Intake> Step for Receiver<'_, I> {
     }
 
     fn wait(&mut self, pause: Pause<'_>) -> bool {
+        if self.look_ns > 0 {
+            return pause.until_next_look(self.look_ns);
+        }
         let open = self.hands.iter().filter(|hand| !hand.is_ended);
         pause.on_deep(open.map(|hand| hand.source.port()), self.nap_ns)
     }

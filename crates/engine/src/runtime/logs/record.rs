@@ -9,6 +9,8 @@
 //! So it is woken some thousand times a second at most, which limits the cost to the receive
 //! threads. A recorder that no thread unparks (one of several) waits for its logs in turn.
 //!
+//! A recorder that *follows* an order reads all logs in that order, and sleeps on the order's log.
+//!
 //! Invariant R1: written = seen - lost, for each interface. The recorder counts the packets that it
 //! gives to the sink, and the sink reports which of them were lost. Packets that arrive after the
 //! sink broke are not given to it, and also count as lost.
@@ -20,6 +22,7 @@ use std::time::Duration;
 use burstline_log::{Burst, Desc, Packet, PlainSum, Reader};
 use burstline_port::{Loss, Losses, LostPackets, PortError, PortTable, Sink};
 
+use super::follow::Follow;
 use super::gaps::{Gaps, Origin};
 use crate::runtime::clock::JobClock;
 use crate::runtime::{Job, Next, Pause, PollMode, Polled, Span, StageCost, Step, Tally};
@@ -70,6 +73,8 @@ pub(crate) struct Recorder<'a, S> {
     /// Whether the threads that fill its logs unpark it.
     is_rung: bool,
     readers: Vec<Reader>,
+    /// The order of its logs' packets; `None` if the logs take turns.
+    follow: Option<Follow>,
     sink: S,
     job: &'a Job<'a>,
     recorded: Recorded,
@@ -104,6 +109,7 @@ impl<'a, 'p, S: DerefMut<Target = dyn Sink + 'p>> Recorder<'a, S> {
             is_rung: true,
             gaps: Gaps::new(origins, readers.len()),
             readers,
+            follow: None,
             sink,
             job,
             recorded: Recorded::new(),
@@ -117,13 +123,32 @@ impl<'a, 'p, S: DerefMut<Target = dyn Sink + 'p>> Recorder<'a, S> {
         Self { number, is_rung: false, ..self }
     }
 
+    /// Makes it follow an order of its logs' packets.
+    pub(crate) fn following(self, follow: Follow) -> Self {
+        Self { follow: Some(follow), ..self }
+    }
+
+    /// Returns whether all logs were read to their end.
+    fn is_over(&self) -> bool {
+        match &self.follow {
+            Some(follow) => follow.is_over(),
+            None => self.readers.iter().all(Reader::is_finished),
+        }
+    }
+
     /// Returns the packets of each log that were overwritten before they were read.
     fn missed(&self) -> Vec<u64> {
+        if let Some(follow) = &self.follow {
+            return follow.missed(&self.readers);
+        }
         self.readers.iter().map(|reader| reader.statistics().missed).collect()
     }
 
     /// Sleeps until a log may have packets, or the time is up. Returns whether a log has packets.
     fn sleep(&self) -> bool {
+        if let Some(follow) = &self.follow {
+            return follow.sleep(SLEEP_MOST_NS);
+        }
         let patience_ns = if self.is_rung { SLEEP_MOST_NS } else { TURN_NS };
         match &self.readers[..] {
             [reader] => reader.wait(SLEEP_MOST_NS),
@@ -141,18 +166,25 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Recorder<'_, S> {
     type Outcome = Recorded;
     const READS_LOGS: bool = true;
 
-    /// Records a burst of each log that has one.
+    /// Records a burst of each log that has one, or what the order names.
     fn poll(&mut self, _now_ns: u64) -> Polled {
+        let (recorded, sink, clock) = (&mut self.recorded, &mut self.sink, &self.job.clock);
         let mut has_found = false;
-        for reader in &mut self.readers {
-            if let Some(burst) = reader.next_burst() {
-                self.recorded.record(&burst, &mut *self.sink, &self.job.clock);
-                has_found = true;
+        if let Some(follow) = &mut self.follow {
+            has_found = follow.poll(&mut self.readers, |burst| {
+                recorded.record(burst, &mut **sink, clock);
+            });
+        } else {
+            for reader in &mut self.readers {
+                if let Some(burst) = reader.next_burst() {
+                    recorded.record(&burst, &mut **sink, clock);
+                    has_found = true;
+                }
             }
         }
         let next = match has_found {
             true => Next::Poll,
-            false if self.readers.iter().all(Reader::is_finished) => Next::Over,
+            false if self.is_over() => Next::Over,
             false => Next::Wait,
         };
         Polled { has_found, next, now_ns: None }

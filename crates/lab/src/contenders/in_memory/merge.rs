@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! ours   ports' memory --lend--> order --copy--> log | read
+//! share  ports' memory --copy--> a log a port --> order | read, out of all logs
 //! peer   objects -> ring a port | bursts in order of their stamps --copy--> shared memory -> read
 //! ```
 //!
@@ -58,6 +59,8 @@ pub(crate) struct Merger {
 enum Kind {
     /// Ours; live runs use timestamps of this kind: see `xdp:`.
     Ours(&'static str),
+    /// Ours, which copies nothing out of the logs of receive threads.
+    Shared,
     /// The DPDK design in stages, as well as we can write it.
     Staged,
     /// The same on DPDK's mbufs and rings.
@@ -92,6 +95,12 @@ impl Merger {
         works: &[Work::MergeLive],
         about: "engine::merge, four xdp: ports with times of polls, as the rival's are",
         kind: Kind::Ours("poll"),
+    };
+    pub(crate) const SHARED: Self = Self {
+        name: "burstline-merge-share",
+        works: MEMORY,
+        about: "engine::merge_shared: a log a port, and one order that its reader follows",
+        kind: Kind::Shared,
     };
     pub(crate) const STAGED: Self = Self {
         name: "staged-merge",
@@ -158,10 +167,13 @@ impl Adapter for Merger {
         let traffic = Traffic::of(job)?;
         let (fewer, key) = (traffic.fewer(), key(self.name, job));
         let (run, order, pool) = match self.kind {
-            Kind::Ours(_) => {
-                let poll =
-                    best(&key, &ours::POLLS, |poll| Ok(ours::run(&fewer, poll, false)?.mpps()))?;
-                (ours::run(&traffic, poll, false)?, ours::run(&fewer, poll, true)?, None)
+            Kind::Ours(_) | Kind::Shared => {
+                let is_shared = self.kind == Kind::Shared;
+                let run = |traffic: &Traffic, poll, is_checking| {
+                    ours::run(traffic, ours::How { poll, is_checking, is_shared })
+                };
+                let poll = best(&key, &ours::POLLS, |poll| Ok(run(&fewer, poll, false)?.mpps()))?;
+                (run(&traffic, poll, false)?, run(&fewer, poll, true)?, None)
             }
             Kind::Staged => {
                 let pool = best(&key, &Pool::all(false), |pool| {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use burstline_log::{Burst, Desc, Flags, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_log::{Burst, Desc, Flags, SCRATCH_PACKETS, Scratch, Strand, Writer};
 use burstline_port::{
-    Capabilities, Copying, Lent, LostPackets, Port, PortAccount, PortError, PortInfo, PortState,
-    Received, Sink, Source, TimestampSource,
+    Capabilities, Lent, LostPackets, Port, PortAccount, PortError, PortInfo, PortState, Received,
+    Sink, Source, TimestampSource,
 };
 
 use crate::lines::Line;
@@ -26,7 +26,9 @@ pub(super) struct MemoryPort {
     next: u64,
     most: u64,
     shared: Shared,
-    copying: Copying,
+    /// For packets that are put into a log, and their bytes.
+    scratch: Option<Scratch>,
+    copied_bytes: u64,
 }
 
 /// State shared by the ports of a merge.
@@ -50,7 +52,7 @@ impl MemoryPort {
     /// Creates port `number`, with `most` packets of its line.
     pub(super) fn new(number: u8, line: Option<Line>, most: u64, shared: Shared) -> Self {
         let info = info(format!("line {number}"));
-        Self { info, line, number, next: 0, most, shared, copying: Copying::default() }
+        Self { info, line, number, next: 0, most, shared, scratch: None, copied_bytes: 0 }
     }
 }
 
@@ -60,9 +62,8 @@ impl Port for MemoryPort {
     }
 
     fn account(&self) -> PortAccount {
-        let mut account = PortAccount { offered: self.next, ..PortAccount::default() };
-        self.copying.add_to(&mut account);
-        account
+        let (offered, bytes_copied) = (self.next, self.copied_bytes);
+        PortAccount { offered, bytes_copied, ..PortAccount::default() }
     }
 }
 
@@ -103,8 +104,23 @@ impl Source for MemoryPort {
         Ok(Lent::new(scratch.burst(line.bytes(), 0), state))
     }
 
+    /// Copies packets that lie back to back as one block, as a driver of a card does.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
-        Copying::receive(self, |source| &mut source.copying, writer, budget)
+        let mut scratch = self.scratch.take().unwrap_or_default();
+        let lent = self.lend(&mut scratch, budget)?;
+        let (lent_packets, mut state) = (lent.burst.len(), lent.state);
+        let strand = Strand::new(&lent.burst, 0, lent_packets, 0);
+        let mut strand = strand.expect("the lines' packets are plain and in order");
+        let packets = writer.gather_run(&mut strand, lent_packets);
+        let (bytes, left) = (strand.taken_bytes(), strand.left() as u64);
+        if left > 0 {
+            state = PortState::Blocked;
+        }
+        self.copied_bytes += bytes;
+        self.next -= left; // lent again next time
+        self.shared.lent.fetch_sub(left, Relaxed); // as in `lend`
+        self.scratch = Some(scratch);
+        Ok(Received { packets: packets as u64, state })
     }
 
     fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use burstline_engine::{
     CaptureOptions, Inlet, MergeOptions, PollMode, Progress, Report, Run as Bounds, Threads, merge,
+    merge_shared,
 };
 use burstline_log::LogConfig;
 use burstline_port::{OpenOptions, Sink, open_sink};
@@ -13,6 +14,7 @@ use burstline_sys::memory::PageChoice;
 
 use super::memory::{MemoryPort, OrderSink, Shared};
 use super::{LOG_BYTES, Run, Traffic};
+use crate::lines::LINES;
 use crate::ours::SEGMENT_BYTES;
 use crate::pages;
 use crate::threads::Cores;
@@ -23,38 +25,48 @@ pub(super) const POLLS: [PollMode; 2] = [PollMode::Adaptive, PollMode::Busy];
 /// One huge page more than the log needs.
 const SPARE_BYTES: usize = 2 << 20;
 
-/// Merges the lines into a log in the best pages available. If `is_checking`, its reader checks all
-/// times.
+/// How our merge runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    pub(super) poll: PollMode,
+    /// Whether the reader checks all times.
+    pub(super) is_checking: bool,
+    /// Whether each line has a log, out of which nothing is copied.
+    pub(super) is_shared: bool,
+}
+
+/// Merges the lines into a log in the best pages available, or out of logs of the same size.
 ///
 /// # Errors
 /// Errors of a port or the log, or packets that are not accounted for.
-pub(super) fn run(traffic: &Traffic, poll: PollMode, is_checking: bool) -> Result<Run, String> {
+pub(super) fn run(traffic: &Traffic, how: How) -> Result<Run, String> {
     // With one core the parts take turns, as the rival's do.
     let merging = MergeOptions { is_one_thread: !traffic.are_two, ..MergeOptions::default() };
-    pages::with_best(LOG_BYTES + SPARE_BYTES, |pages| {
-        run_with(traffic, is_checking, &merging, poll, pages)
-    })
+    pages::with_best(LOG_BYTES + SPARE_BYTES, |pages| run_with(traffic, how, &merging, pages))
 }
 
 /// Merges on one thread, which also counts the packets it has merged.
 pub(super) fn in_turns(traffic: &Traffic) -> Result<Run, String> {
     let options = MergeOptions { is_one_thread: true, ..MergeOptions::default() };
-    run_with(traffic, false, &options, PollMode::Busy, PageChoice::Size4K)
+    let how = How { poll: PollMode::Busy, is_checking: false, is_shared: false };
+    run_with(traffic, how, &options, PageChoice::Size4K)
 }
 
 fn run_with(
     traffic: &Traffic,
-    is_checking: bool,
+    how: How,
     merging: &MergeOptions,
-    poll: PollMode,
     pages: PageChoice,
 ) -> Result<Run, String> {
+    let How { poll, is_checking, is_shared } = how;
     let ports = OpenOptions::default();
     let sources = sources(traffic, &ports)?;
-    let log =
-        LogConfig { bytes: LOG_BYTES, segment_bytes: SEGMENT_BYTES, pages, ..LogConfig::default() };
+    let bytes = if is_shared { LOG_BYTES / LINES } else { LOG_BYTES };
+    let log = LogConfig { bytes, segment_bytes: SEGMENT_BYTES, pages, ..LogConfig::default() };
     let Cores { producer, consumer } = traffic.cores;
-    let cores = vec![producer, if traffic.are_two { consumer } else { producer }];
+    // The receive threads of a shared merge have the core of the one that orders.
+    let mut cores = vec![producer; if is_shared { LINES + 1 } else { 1 }];
+    cores.push(if traffic.are_two { consumer } else { producer });
     let options = CaptureOptions {
         threads: Threads { cores, poll, ..Threads::default() },
         log,
@@ -68,8 +80,12 @@ fn run_with(
         true => Ok(Box::new(OrderSink::new(Arc::clone(&violations))) as Box<dyn Sink>),
         false => open_sink(&"null:".parse()?, &ports),
     };
-    let report = merge(sources, sink, &options, merging, &Bounds::new(&stop, &progress))
-        .map_err(|error| error.to_string())?;
+    let bounds = Bounds::new(&stop, &progress);
+    let report = match is_shared {
+        false => merge(sources, sink, &options, merging, &bounds),
+        true => merge_shared(sources, sink, &options, merging, &bounds),
+    };
+    let report = report.map_err(|error| error.to_string())?;
     checked(traffic, &report, violations.load(Relaxed)) // all threads have ended
 }
 

@@ -38,9 +38,12 @@ fn sample_of(merger: &Merger, size_bytes: u32, case: &str) -> Sample {
 fn each_merges_packets_of_any_length_and_ours_keeps_their_order() {
     for (size_bytes, case) in [(64, "bursts"), (1518, "idle"), (9018, "uniform")] {
         let ours = sample_of(&Merger::OURS, size_bytes, case);
-        assert_eq!(ours.figures["out_of_order"].value, 0.0, "{size_bytes} {case}");
+        let shared = sample_of(&Merger::SHARED, size_bytes, case);
+        for sample in [&ours, &shared] {
+            assert_eq!(sample.figures["out_of_order"].value, 0.0, "{size_bytes} {case}");
+        }
         let staged = sample_of(&Merger::STAGED, size_bytes, case);
-        let mpps = [&ours, &staged].map(|sample| sample.figures["mpps"].value);
+        let mpps = [&ours, &shared, &staged].map(|sample| sample.figures["mpps"].value);
         assert!(mpps.into_iter().all(|mpps| mpps > 0.0), "{mpps:?}");
         let [per_second, line] = ["mpps", "line_gbps"].map(|name| ours.figures[name].value);
         let bits = f64::from(size_bytes + 20) * 8.0;
