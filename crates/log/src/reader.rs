@@ -81,7 +81,7 @@ pub(crate) struct Current {
     /// Packets of the segment lent so far.
     taken: u32,
     pub(crate) first_packet: u64,
-    /// Whether its packets went past the caches, because the writer is far.
+    /// Whether its packets went past the caches.
     is_far: bool,
 }
 

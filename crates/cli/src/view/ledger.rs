@@ -264,6 +264,9 @@ fn way_text(handoff: &HandoffReport) -> String {
     match far_segments {
         0 => format!("through the caches (near), {asked}"),
         some if some == segments => format!("past the caches (far), {asked}"),
+        some if 2 * some < segments => {
+            format!("through the caches (near) but for {some} of {segments} segments, {asked}")
+        }
         some => format!("past the caches (far) in {some} of {segments} segments, {asked}"),
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! An ordinary store first fetches the line from the core that last read it, the reader's. If both
 //! cores share a cache, that takes 50 ns, and many lines are in flight at once. If not, it takes
-//! 200 to 300 ns, and the reader waits as long to get the line back. A streaming store fetches
+//! 120 to 300 ns, and the reader waits as long to get the line back. A streaming store fetches
 //! nothing. With a near reader it costs more than half of the rate; with a far one it can gain a
 //! half (Decision 0031).
 //!
@@ -30,7 +30,7 @@ use burstline_sys::clock;
 
 use crate::protocol::{ReaderPage, Word64};
 
-use super::trial::{Shape, Trial};
+use super::trial::Trial;
 
 /// How a log's writer chooses the way packets go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,17 +87,15 @@ pub(crate) struct Way {
     sureness: i32,
     /// The cursor value of the last measurement.
     seen: u64,
-    shape: Shape,
-    /// What was found of both ways since the reader is far.
+    /// What was found of both ways to a far reader.
     trial: Trial,
 }
 
 impl Way {
     pub(crate) fn new(choice: Handoff, segments: u32, segment_bytes: usize) -> Self {
-        let shape = Shape { segments, segment_bytes };
-        let trial = Trial::new(shape);
+        let trial = Trial::new(segments, segment_bytes);
         let goes_far = choice == Handoff::Far;
-        Self { choice, goes_far, is_far: false, sureness: -SURE, seen: 0, shape, trial }
+        Self { choice, goes_far, is_far: false, sureness: -SURE, seen: 0, trial }
     }
 
     /// Whether the open segment's packets go past the caches.
@@ -118,8 +116,8 @@ impl Way {
         }
     }
 
-    /// Measures the distance to the reader that the writer waits for, if the mode requires it.
-    /// Called once a segment.
+    /// Measures the distance to the reader that the writer waits for, if the mode requires it: the
+    /// first lossless one. Called at least once a segment.
     ///
     /// Cost: three reads of the clock.
     pub(crate) fn look<P: ReaderPage>(&mut self, page: Option<&P>) {
@@ -128,8 +126,8 @@ impl Way {
         }
         let Some(page) = page else {
             // No lossless reader: the writer is fastest in its own cache (Decision 0031).
-            self.sureness = -SURE;
-            self.decide();
+            (self.is_far, self.sureness) = (false, -SURE);
+            self.trial.forget();
             return;
         };
         let first_ns = clock::monotonic_ns();
@@ -147,17 +145,11 @@ impl Way {
     fn note(&mut self, line_ns: u64) {
         let step = if line_ns >= FAR_LOAD_NS { 1 } else { -1 };
         self.sureness = (self.sureness + step).clamp(-SURE, SURE);
-        self.decide();
-    }
-
-    /// Whether the reader is far, by the sureness. What was found of the two ways holds as long as
-    /// it stays far.
-    fn decide(&mut self) {
         match self.sureness {
             SURE => self.is_far = true,
             sureness if sureness == -SURE && self.is_far => {
                 self.is_far = false;
-                self.trial = Trial::new(self.shape);
+                self.trial.stop();
             }
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Makes a reader poll less often while its writer is far.
+//! Makes a reader poll less often while packets go past the caches.
 //!
 //! A reader directly behind the writer takes the watermark's line from it for each publish, and
 //! gets only some dozens of packets each time. If a line takes a quarter of a microsecond, both
@@ -22,7 +22,7 @@ const ENOUGH: u32 = 1024;
 const QUIET_NS: u64 = 1_000;
 
 impl Reader {
-    /// Begins a pause, if needed, after a poll that found packets of a far writer.
+    /// Begins a pause, if needed, after a poll that found packets that went past the caches.
     #[cold]
     pub(super) fn keep_quiet(&mut self, packets: u32) {
         if (DENSE..ENOUGH).contains(&packets) {

@@ -30,7 +30,7 @@ pub(super) const FINDINGS: &[Known] = &[
     ),
     finding(
         "distance",
-        "How long a cache line takes from core to core; far ones slow every log",
+        "How long a cache line takes from core to core; far ones can slow a log",
         "burstline doctor",
         "cores of one cache for receive thread and worker: --cores",
     ),
