@@ -21,11 +21,11 @@ fn a_worker_whose_interface_is_deleted_loses_its_own_packets() {
     let job =
         format!("balance '{FAR}?direction=in' --workers 2 --hash round-robin -o 'afpacket:w{{k}}'");
     let live = Live::start(&bed, &directory, &job);
-    let before = bed.far.counts("w0p").received;
-    assert_eq!(send_frames(&bed, FRAMES), FRAMES);
     let came = |worker: &str| bed.far.counts(worker).received;
-    wait_until("half of the frames came to the first worker", || {
-        came("w0p") - before >= FRAMES / 2
+    let [before, before_1] = ["w0p", "w1p"].map(came);
+    assert_eq!(send_frames(&bed, FRAMES), FRAMES);
+    wait_until("half of the frames came to each worker", || {
+        came("w0p") - before >= FRAMES / 2 && came("w1p") - before_1 >= FRAMES / 2
     });
     bed.far.command("ip", &["link", "del", "w1"]).unwrap();
     assert_eq!(send_frames(&bed, FRAMES), FRAMES);

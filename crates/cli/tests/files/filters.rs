@@ -131,7 +131,7 @@ fn limits_are_about_what_passed() {
     assert_eq!(report["total"]["delivered"], 5000);
     assert!(report["total"]["lost"]["filtered"].as_u64() > Some(4000), "{report}");
     for verb in [&["count"][..], &["capture", "-w", "null:"]] {
-        let job = [verb, &["gen:", "--filter", "6 0 0 0", "--duration", "50ms"]].concat();
+        let job = [verb, &["gen:", "--filter", "6 0 0 0", "--duration", "1s"]].concat();
         let report = run_json(&job, 0);
         assert_closed(&report);
         assert_eq!(report["total"]["delivered"], 0);

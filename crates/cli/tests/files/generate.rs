@@ -141,7 +141,7 @@ fn a_part_of_the_link_and_an_absurd_rate_on_an_interface() {
     let report = generate("--rate 0.01% --packets 20");
     let asked = report["generate"]["asked_pps"].as_f64().unwrap();
     assert!((asked - 1_488.095).abs() < 0.01, "{report}");
-    let report = generate("--rate 100% --size 64 --duration 300ms");
+    let report = generate("--rate 100% --size 64 --duration 1s");
     let pace = &report["generate"];
     assert_eq!(pace["limit"], "sink", "a veth's sender makes no 14.88 Mpps: {pace}");
     let reached = pace["reached_pps"].as_f64().unwrap();

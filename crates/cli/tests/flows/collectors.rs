@@ -10,6 +10,7 @@ use burstline_skip::skip;
 use burstline_testbed::signal;
 use serde_json::Value;
 
+use crate::support::live::wait_until;
 use crate::support::{other_or_skip, run, started};
 
 /// A program that is ended when this is dropped.
@@ -48,6 +49,20 @@ pub(crate) fn await_listener(port: u16) {
         assert!(began.elapsed() < Duration::from_secs(60), "nobody listens at {port}");
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Waits until the program that listens at a UDP port has read every datagram. Source: proc(5),
+/// `/proc/net/udp`: the queues are in the fifth column, the one for reading behind the colon.
+pub(crate) fn await_reader(port: u16) {
+    let listens = format!(":{port:04X}");
+    wait_until("every datagram is read", || {
+        let sockets = fs::read_to_string("/proc/net/udp").unwrap();
+        let columns = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let mut own = columns.filter(|columns| columns[1].ends_with(&listens));
+        own.all(|columns| columns[4].ends_with(":00000000"))
+    });
+    // It may still handle the last one.
+    thread::sleep(Duration::from_secs(1));
 }
 
 /// Starts a program. Returns `None` if it is not installed, after counting the test as skipped;

@@ -101,7 +101,7 @@ fn what_fails_has_a_name_and_the_rest_still_comes() {
     let port = |sensor: String, port: u16| {
         sensor.replace(&format!("port = {}", server.port()), &format!("port = {port}"))
     };
-    let hangs = server.script("hangs", "exec sleep 20");
+    let hangs = server.script("hangs", "exec sleep 60");
     let torn = server.script("torn", &format!("'{PROGRAM}' \"$@\" | head -c 30000"));
     let noisy = server.script("noisy", "echo welcome");
     let stranger = server.script("stranger", "echo '{\"command\":\"other\"}' >&2");
@@ -117,13 +117,13 @@ fn what_fails_has_a_name_and_the_rest_still_comes() {
         server.sensor("empty", PROGRAM, "/nonexistent/rec"),
     ]);
     let to = directory.file("x.pcapng");
-    let flags = ["--from", "1", "--connect", "3s", "--silence", "8s", "-o", &to, "--json"];
+    let flags = ["--from", "1", "--connect", "15s", "--silence", "15s", "-o", &to, "--json"];
     let done = run(&[&["fetch", "--sensors", &sensors][..], &flags].concat());
     assert_eq!(done.code, Some(1), "{}{}", done.stdout, done.stderr);
     let report = last_object(&done.stdout);
     for (name, outcome, why) in [
         ("good", "whole", ""),
-        ("hangs", "failed", "sent nothing for 8 s, see --silence"),
+        ("hangs", "failed", "sent nothing for 15 s, see --silence"),
         ("mute", "failed", "timed out"),
         ("wrong", "failed", "no-such-host.invalid"),
         ("bare", "failed", "no program \"/nonexistent/burstline\" there"),
@@ -202,13 +202,13 @@ fn who_only_talks_is_left_and_who_forgets_packets_is_named() {
     let hosts = directory.file("hosts.toml");
     fs::write(&hosts, sensor("talker") + &sensor("forgets")).unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
-    let words = ["fetch", "--filter", "ip", "--silence", "1s", "--sensors", &hosts, "-o"];
+    let words = ["fetch", "--filter", "ip", "--silence", "5s", "--sensors", &hosts, "-o"];
     let mut asks = Command::new(PROGRAM);
     asks.args(words).arg(directory.file("x.pcapng"));
     let run: Run = asks.env("PATH", directory.file("") + ":" + &path).output().unwrap().into();
     assert_eq!(run.code, Some(1), "{}", run.stderr);
     for said in [
-        "talker: NOTHING RECEIVED: sent nothing for 1 s",
+        "talker: NOTHING RECEIVED: sent nothing for 5 s",
         "forgets: it found 5 packets, none received",
     ] {
         assert!(run.stderr.contains(said), "{said}: {}", run.stderr);

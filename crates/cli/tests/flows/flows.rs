@@ -236,8 +236,11 @@ fn one_program_at_a_time_writes_as_a_sensor() {
     let tree = directory.file("tree");
     let job = ["flows", "gen:?rate=1000", "-o", &tree, "--sensor", "k", "-q"];
     let mut first = command(&job).spawn().unwrap();
-    wait_until("it begins", || Path::new(&tree).join(".journal-k").exists());
-    thread::sleep(Duration::from_millis(100));
+    // It writes into its journal once that is locked.
+    let journal = Path::new(&tree).join(".journal-k");
+    wait_until("it begins", || {
+        fs::read_to_string(&journal).is_ok_and(|text| text.contains("state=running"))
+    });
     let second = run(&["flows", "gen:?packets=10", "-o", &tree, "--sensor", "k"]);
     let other = run(&["flows", "gen:?packets=10", "-o", &tree, "--sensor", "m"]);
     first.kill().unwrap();

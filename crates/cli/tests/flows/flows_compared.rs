@@ -5,10 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
 
-use crate::collectors::{ask, await_listener, free_port, nfdump, start};
+use crate::collectors::{ask, await_listener, await_reader, free_port, nfdump, start};
 use crate::support::{Directory, Run, run_json, started};
 use burstline_skip::skip;
 use serde_json::Value;
@@ -434,8 +432,7 @@ fn softflowd_has_the_same_records() {
         }
     };
     assert_eq!(done.code, Some(0), "{}", done.stderr);
-    // An empty socket queue means that it has read everything.
-    thread::sleep(Duration::from_secs(1));
+    await_reader(port);
     collector.end();
     let Some(ours) = ours(&directory, &file) else { return };
     let Some(read) = nfdump(&folder) else { return };

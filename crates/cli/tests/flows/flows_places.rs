@@ -165,14 +165,15 @@ fn beside_a_recorder_numbers_are_those_of_its_recording() {
     let run_time = directory.file("run");
     fs::create_dir(&run_time).unwrap();
     let load = "gen:?packets=20000&rate=20000&flows=300";
+    // It waits for the recorder, which is there for a second.
+    let mut job = command(&["flows", "log:places?wait=60s", "-o", &tree, "--sensor", "s", "-q"]);
+    job.args(["--idle", "10h", "--filter", "ip"]).env("BURSTLINE_RUN", &run_time);
+    let mut job = job.spawn().unwrap();
     let mut recorder = command(&["capture", load, "--publish", "places", "-q"]);
     let segmented = format!("{recording}?segment=64k");
     recorder.args(["-o", &segmented]).env("BURSTLINE_RUN", &run_time);
-    let mut recorder = recorder.stdout(Stdio::null()).spawn().unwrap();
-    let mut job = command(&["flows", "log:places?wait=20s", "-o", &tree, "--sensor", "s", "-q"]);
-    job.args(["--idle", "10h", "--filter", "ip"]).env("BURSTLINE_RUN", &run_time);
-    let done = job.status().unwrap();
-    let recorded = recorder.wait().unwrap();
+    let recorded = recorder.stdout(Stdio::null()).status().unwrap();
+    let done = job.wait().unwrap();
     assert!(done.success() && recorded.success());
     let Some(records) = placed_in(&tree) else { return };
     let Some(ids) = ids(&recording, "ip") else { return };

@@ -5,10 +5,11 @@ use std::fs;
 use std::io::Read;
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::collectors::{await_listener, free_port, nfdump, start};
+use crate::collectors::{await_listener, await_reader, free_port, nfdump, start};
 use crate::support::buses::enter;
 use crate::support::live::wait_until;
 use crate::support::{Directory, PROGRAM, REAL, Run, last_object, other_or_skip, run_json};
@@ -46,8 +47,7 @@ fn nfcapd_and_nfdump_read_every_record() {
     let (records, packets) = (number(flows, "records"), number(flows, "packets_in_records"));
     assert_eq!((records, packets), (18, 147), "{report}");
     assert_eq!((number(&flows["sinks"][0], "records"), number(flows, "unaccounted")), (18, 0));
-    // An empty socket queue means that it has read everything.
-    thread::sleep(Duration::from_secs(1));
+    await_reader(port);
     collector.end();
     let read = nfdump(&folder).unwrap();
     let sum = |key: &str| read.iter().map(|record| record[key].as_u64().unwrap_or(0)).sum::<u64>();
@@ -142,7 +142,8 @@ fn tshark_decodes_what_goes_over_tcp() {
 
 #[test]
 fn an_absent_collector_loses_records_by_name_and_no_packets() {
-    let port = free_port();
+    // Nobody has this one: ports that the kernel chooses are higher.
+    let port = 1;
     for (scheme, name) in [("udp", "collector_refused"), ("tcp", "collector_absent")] {
         let to = format!("{scheme}:127.0.0.1:{port}");
         let report = run_json(&["flows", REAL, "--ipfix", &to], 1);
@@ -190,7 +191,18 @@ fn a_collector_without_a_route_is_asked_again_and_the_tree_is_written() {
 fn a_sensor_whose_address_changes_goes_on_from_the_new_one() {
     let Some(bed) = Bed::or_skip() else { return };
     let collector = bed.far.run(|| UdpSocket::bind((FAR_ADDRESS, 4739)).unwrap());
-    collector.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    collector.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    // Another thread reads, so that the socket has room while this one changes the address.
+    let (tell, heard) = mpsc::channel();
+    thread::spawn(move || {
+        let mut room = [0; 2048];
+        while let Ok((_, from)) = collector.recv_from(&mut room) {
+            let set_id = u16::from_be_bytes([room[16], room[17]]);
+            if tell.send((from.ip().to_string(), set_id)).is_err() {
+                return;
+            }
+        }
+    });
     let mut words = enter(&bed.near);
     let to = format!("udp:{FAR_ADDRESS}:4739");
     let rest = ["flows", "gen:?rate=2000&flows=100", "--idle", "5ms", "--ipfix", &to, "--json"];
@@ -199,11 +211,10 @@ fn a_sensor_whose_address_changes_goes_on_from_the_new_one() {
     let job = job.args(&words[1..]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Returns the set ID of the next message from an address.
     let hear = |address: &str| {
-        let mut room = [0; 2048];
         loop {
-            let Ok((_, from)) = collector.recv_from(&mut room) else { return None };
-            if from.ip().to_string() == address {
-                return Some(u16::from_be_bytes([room[16], room[17]]));
+            let (from, set_id) = heard.recv_timeout(Duration::from_secs(60)).ok()?;
+            if from == address {
+                return Some(set_id);
             }
         }
     };

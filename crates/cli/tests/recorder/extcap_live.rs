@@ -213,6 +213,8 @@ fn end(place: &Place, how: End, is_quiet: bool) {
         End::DumpcapInterrupted => signal(dumpcap, "-INT").unwrap(),
         End::DumpcapKilled => signal(dumpcap, "-KILL").unwrap(),
         End::BothKilled => {
+            // Without tshark, dumpcap ends at its next message to it: not while it is stopped.
+            signal(dumpcap, "-STOP").unwrap();
             tshark.kill();
             assert!(is_there(writer) && is_there(dumpcap), "they outlive it");
             signal(dumpcap, "-KILL").unwrap();

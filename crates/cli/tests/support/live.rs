@@ -2,7 +2,6 @@
 #![allow(dead_code)] // each test file uses a part
 
 use std::fs;
-use std::io;
 use std::time::Duration;
 
 use burstline_afpacket::Sender;
@@ -39,12 +38,13 @@ impl Live {
     /// Returns a field of every thread's status.
     pub(crate) fn statuses(&self, field: &str) -> Vec<String> {
         let threads = fs::read_dir(format!("/proc/{}/task", self.program.process_id())).unwrap();
-        let value = |thread: io::Result<fs::DirEntry>| {
-            let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        // A thread may end while its status is read.
+        let status = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status")).ok();
+        let value = |status: String| {
             let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
             line.unwrap().trim().to_owned()
         };
-        threads.map(value).collect()
+        threads.flatten().filter_map(status).map(value).collect()
     }
 
     /// Waits until all `threads` threads and the signal thread have dropped their capabilities.

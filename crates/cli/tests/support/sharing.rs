@@ -51,10 +51,12 @@ impl Names {
 
     /// Waits until what is reported about a name satisfies a condition, and returns it.
     pub(crate) fn wait_for(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let mut found = None;
         wait_until(&format!("{name}: {what}"), || {
-            self.look(name).is_some_and(|found| is_so(&found))
+            found = self.look(name).filter(&is_so);
+            found.is_some()
         });
-        self.look(name).unwrap()
+        found.unwrap()
     }
 
     /// Waits until a name's logs have this many packets.

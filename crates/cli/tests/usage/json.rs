@@ -132,7 +132,7 @@ fn fragments_that_did_not_follow_their_flow_are_told() {
 
 #[test]
 fn intervals_are_lines_before_the_object() {
-    let arguments = ["count", "gen:?rate=100k", "--duration", "300ms", "--stats", "50ms", "--json"];
+    let arguments = ["count", "gen:?rate=100k", "--duration", "1s", "--stats", "50ms", "--json"];
     let run = run(&arguments);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let lines: Vec<Value> =

@@ -44,7 +44,7 @@ fn jobs(directory: &Directory) -> Vec<Sample> {
     // No listener there: records are lost.
     let nowhere = run_json(&["flows", REAL, "--ipfix", "tcp:127.0.0.1:1"], 1);
     samples.push(Sample { name: "report", value: nowhere });
-    let words = ["count", "gen:?rate=100k", "--duration", "200ms", "--stats", "50ms", "--json"];
+    let words = ["count", "gen:?rate=100k", "--duration", "1s", "--stats", "50ms", "--json"];
     let lines = run(&words).stdout;
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (last, intervals) = lines.split_last().unwrap();
