@@ -15,6 +15,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use burstline_sys::locked::LockedFile;
 use burstline_sys::temporary::{open_whole, random_name};
 
 /// A locked file or folder, removed on drop.
@@ -54,7 +55,7 @@ impl Drop for Held {
 
 /// Finds abandoned files and folders in `place` whose names begin with `prefix`. While an item is
 /// alive, no other process finds it.
-pub(crate) fn left(place: &Path, prefix: &str) -> impl Iterator<Item = (PathBuf, File)> {
+pub(crate) fn left(place: &Path, prefix: &str) -> impl Iterator<Item = (PathBuf, LockedFile)> {
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
     entries.filter_map(move |entry| {
         let is_one = entry.file_name().to_string_lossy().starts_with(prefix);
@@ -62,7 +63,7 @@ pub(crate) fn left(place: &Path, prefix: &str) -> impl Iterator<Item = (PathBuf,
             return None;
         }
         // An entry that cannot be opened belongs to another user or is already removed.
-        let lock = open_whole(&entry.path()).ok()?;
+        let mut lock = LockedFile::from(open_whole(&entry.path()).ok()?);
         lock.try_lock().is_ok().then(|| (entry.path(), lock))
     })
 }

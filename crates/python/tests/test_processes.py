@@ -140,8 +140,8 @@ def test_ctrl_c_ends_a_read_that_waits(name):
     text = """
         import burstline, sys
         reader = burstline.open(f"log:{sys.argv[1]}")
-        print("waiting", flush=True)
         try:
+            print("waiting", flush=True)
             next(reader)
         except KeyboardInterrupt:
             print("interrupted", reader.report()["total"]["unaccounted"], flush=True)
@@ -158,8 +158,8 @@ def test_ctrl_c_ends_a_read_that_waits(name):
 def test_ctrl_c_ends_an_open_that_waits_for_a_publisher(name):
     text = """
         import burstline, sys
-        print("waiting", flush=True)
         try:
+            print("waiting", flush=True)
             burstline.open(f"log:{sys.argv[1]}?wait=1h")
         except KeyboardInterrupt:
             print("interrupted", flush=True)

@@ -103,10 +103,16 @@ fn start(which: usize, folder: &Path) -> ExitStatus {
     command.output().unwrap().status
 }
 
-fn folder() -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("burstline-forbidden-{}", std::process::id()));
+/// Returns a folder in a folder of this test, which [`remove`] removes.
+fn folder(test: &str) -> PathBuf {
+    let name = format!("burstline-forbidden-{test}-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name).join("own");
     fs::create_dir_all(&folder).unwrap();
     folder
+}
+
+fn remove(folder: &Path) {
+    fs::remove_dir_all(folder.parent().unwrap()).unwrap();
 }
 
 #[test]
@@ -114,7 +120,7 @@ fn thirty_calls_end_the_process() {
     if let Some(which) = std::env::var(TRY).ok().and_then(|which| which.parse().ok()) {
         return attempt(which);
     }
-    let folder = folder();
+    let folder = folder("calls");
     assert_eq!(start(FORBIDDEN.len(), &folder).code(), Some(0), "nothing is tried");
     for (which, (name, ..)) in FORBIDDEN.iter().enumerate() {
         let status = start(which, &folder);
@@ -123,7 +129,7 @@ fn thirty_calls_end_the_process() {
     // All calls were refused.
     let calls = FORBIDDEN.len() as u64;
     burstline_skip::ledger(calls, calls, &[]);
-    fs::remove_dir_all(folder).unwrap();
+    remove(&folder);
 }
 
 /// A thread that cannot continue aborts the process: by `tkill` in musl, by `tgkill` in glibc.
@@ -140,8 +146,7 @@ fn a_thread_may_abort_the_process_and_kill_nobody_by_number() {
         });
         return drop(tried.join());
     }
-    let folder = folder().join("of-signals");
-    fs::create_dir_all(&folder).unwrap();
+    let folder = folder("signals");
     for (number, death) in [(libc::SIGABRT, libc::SIGABRT), (libc::SIGKILL, libc::SIGSYS)] {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", test, "--nocapture"]);
@@ -149,18 +154,19 @@ fn a_thread_may_abort_the_process_and_kill_nobody_by_number() {
         let status = command.output().unwrap().status;
         assert_eq!(status.signal(), Some(death), "tkill with signal {number}: {status}");
     }
+    remove(&folder);
 }
 
 #[test]
 fn files_of_others_stay_closed_and_some_calls_fail() {
     let test = "files_of_others_stay_closed_and_some_calls_fail";
     let Some(folder) = std::env::var_os(FOLDER) else {
-        let folder = folder().join("of-files");
-        fs::create_dir_all(&folder).unwrap();
+        let folder = folder("files");
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", test, "--nocapture"]).env(FOLDER, &folder);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
+        remove(&folder);
         if privileges::landlock_version() == 0 {
             burstline_skip::without("no Landlock here: files of others are not closed");
         }

@@ -10,7 +10,7 @@ use burstline_skip::skip;
 use burstline_sys::namespace::enter_new_network;
 
 /// Long enough for a busy machine; only a failing test waits that long.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn ip(command: &str) {
     assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success(), "{command}");

@@ -29,11 +29,14 @@ fn a_sensor_that_is_stopped_and_killed_takes_nothing_from_another_one() {
     victim.args(["-i", "burst:tap?start=oldest", "-w", "/dev/null"]).stderr(Stdio::piped());
     let publishing = folder.publish(packets, 2);
     let mut victim = victim.spawn().unwrap();
-    // tcpdump reports that it has attached; the publisher waits for both.
+    // tcpdump reports that it has attached; the publisher waits until both are there.
     let mut said = BufReader::new(victim.stderr.take().unwrap()).lines();
     assert!(said.any(|line| line.unwrap().contains("listening on")));
     let mut other = folder.preloaded("tcpdump");
-    let other = other.args(print).args(["-i", DEVICE]).stdout(Stdio::piped()).spawn().unwrap();
+    other.args(print).args(["-i", DEVICE]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut other = other.spawn().unwrap();
+    let mut complained = BufReader::new(other.stderr.take().unwrap()).lines();
+    assert!(complained.any(|line| line.unwrap().contains("listening on")));
     signal(victim.id(), "-STOP").unwrap();
     std::thread::sleep(std::time::Duration::from_millis(50));
     signal(victim.id(), "-KILL").unwrap();

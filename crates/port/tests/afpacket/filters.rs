@@ -8,7 +8,7 @@ use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Frames, Host, NEAR, Tag, sequence
 
 use crate::common::{Folder, Got, drain_by_lending, pcap, source};
 use crate::help::{
-    check_closed, drain, drain_by_receiving, drain_into, lend_while, send_by, try_open,
+    check_closed, drain, drain_by_receiving, drain_into, lend_while, send_by, try_open, wait_for,
 };
 
 /// Odd numbers, of frames with 0 and 1 tags.
@@ -69,6 +69,7 @@ fn what_the_kernel_filters_is_counted_to_the_packet() {
         let mut port = open_far(&bed, "", ODD);
         let frames = Frames::new(50_000, 60);
         let sent = send_by(&bed, &frames, true);
+        wait_for(&*port, sent);
         let account = port.account();
         assert_eq!((account.offered, filtered(&*port)), (sent, sent / 2));
         // The kernel filtered: rejected packets are not in the ring.

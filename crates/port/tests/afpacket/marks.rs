@@ -90,7 +90,7 @@ fn a_download_shows_merged_segments_and_unfinished_checksums() {
     let server = serve_bytes(&bed.far, FAR_ADDRESS, BYTES).unwrap();
     let mut port = open_far(&bed, "direction=out");
     let url = format!("http://{server}/");
-    let body = bed.near.command("curl", &["--silent", "--max-time", "20", &url]).unwrap();
+    let body = bed.near.command("curl", &["--silent", "--max-time", "60", &url]).unwrap();
     assert_eq!(body.len(), BYTES);
     let mut packets = drain(&mut *port);
     packets.retain(|packet| packet.bytes[12..14] == [8, 0]);

@@ -5,7 +5,7 @@ use burstline_testbed::{Bed, FAR, Frames, sequence_of};
 
 use crate::help::{
     check_closed, drain, drain_by_receiving, drain_into, drain_through_full_log, lend_until,
-    lend_while, numbers, open_far, ring_full, send, try_open,
+    lend_while, numbers, open_far, ring_full, send, try_open, wait_for,
 };
 
 #[test]
@@ -17,6 +17,7 @@ fn every_frame_that_was_sent_is_offered_and_delivered() {
         let mut port = open_far(&bed, "");
         let frames = Frames::new(100_000, 60);
         let sent = send(&bed, &frames);
+        wait_for(&*port, sent);
         let before = port.account();
         assert_eq!((before.offered, before.in_flight, ring_full(&before)), (sent, sent, 0));
         let packets = drain(&mut *port);
@@ -52,6 +53,7 @@ fn a_stalled_reader_loses_just_what_the_ring_had_no_room_for() {
     };
     let mut port = open_far(&bed, "block=128k&blocks=2");
     let sent = send(&bed, &Frames::new(20_000, 60));
+    wait_for(&*port, sent);
     let stalled = port.account();
     assert_eq!(stalled.offered, sent);
     assert!(ring_full(&stalled) > 0 && stalled.in_flight > 0);

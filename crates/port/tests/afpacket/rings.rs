@@ -105,7 +105,7 @@ fn the_descriptor_is_readable_when_there_is_something_and_only_then() {
     for round in 1..=300 {
         let sent = send(&bed, &Frames::new(3, 60));
         while delivered < sent * round {
-            assert_eq!(wait(&*port, 20), 1, "{delivered} packets, round {round}");
+            assert_eq!(wait(&*port, 60), 1, "{delivered} packets, round {round}");
             delivered += port.lend(&mut scratch, 2).unwrap().burst.len() as u64;
         }
         assert_eq!(port.lend(&mut scratch, 2).unwrap().state, PortState::Idle);

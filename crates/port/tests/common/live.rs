@@ -10,7 +10,7 @@ use burstline_testbed::{Bed, FAR, Frames, Host, NEAR, sequence_of};
 use super::{Got, check_ledger, log, source};
 
 /// Long enough for an overloaded machine; only a failing test waits that long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn open(host: &Host, address: &str) -> Box<dyn Source> {
     try_open(host, address, OpenOptions::default()).unwrap()

@@ -27,7 +27,7 @@ use crate::logs::logs;
 pub(crate) const PACKETS: u64 = 3000;
 
 /// How long a starting program may keep a device in use.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A source that can be reopened, with the same packets each time.
 pub(crate) struct Backend {

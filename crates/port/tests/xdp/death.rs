@@ -1,15 +1,18 @@
 //! Tests that run another process: without privileges, and until sudden death.
 
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use burstline_log::Scratch;
 use burstline_port::{OpenOptions, Source};
 use burstline_testbed::{Bed, FAR, Frames, Program};
 
-use crate::help::{MODES, PATIENCE, bed_or_skip, drain, open_far, send_to, under_load};
+use crate::help::{MODES, bed_or_skip, drain, open_far, send_to, under_load};
 
 const CHILD: &str = "BURSTLINE_TEST_ADDRESS";
+
+/// Longer than all other tests of this program take. Each of them may use huge pages.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Runs the test [`the_child`] on the far host, through `wrapper`.
 fn start_child(bed: &Bed, wrapper: &[&str], address: &str) -> Program {

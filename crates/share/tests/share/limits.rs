@@ -40,11 +40,21 @@ fn without_descriptors_it_serves_those_it_has_and_recovers() {
             matches!(error, ShareError::Refused { refusal, .. } if *refusal == told)
         };
         assert!(is_told(&refused), "{refused}");
-        assert!((1..=spare / 2).contains(&readers.len()), "{} readers", readers.len());
-        for _ in 0..20 {
-            let again = open().unwrap_err();
-            assert!(is_told(&again), "{again}");
+        // A refusal may be due to descriptors of other tests, which are in flight for a moment.
+        let mut refusals = 1;
+        while refusals <= 20 {
+            match open() {
+                Ok(attachment) => {
+                    readers.push(attachment);
+                    refusals = 0;
+                }
+                Err(again) => {
+                    assert!(is_told(&again), "{again}");
+                    refusals += 1;
+                }
+            }
         }
+        assert!((1..=spare / 2).contains(&readers.len()), "{} readers", readers.len());
         role.go_on();
         role.hear("written");
         for reader in readers.iter_mut().flat_map(|attachment| &mut attachment.readers) {

@@ -34,7 +34,8 @@ fn who_held_the_writer_up_does_not_do_it_again_by_attaching_anew() {
         written += 32;
     }
     // Whether the reader is still there or has left.
-    let is_told = |error| matches!(refusal(error), Refusal::HeldUp { wait_s: 9 | 10, .. });
+    // Ten seconds, less the time that this thread had no core.
+    let is_told = |error| matches!(refusal(error), Refusal::HeldUp { wait_s: 1..=10, .. });
     assert!(is_told(open().unwrap_err()));
     drop(slow);
     assert!(is_told(open().unwrap_err()));
@@ -138,5 +139,6 @@ fn a_seat_that_is_not_claimed_is_taken_back() {
     // The reader of that seat comes too late.
     let files = offer.logs.into_iter().next().unwrap();
     assert!(burstline_log::UntrustedReader::attach(files).is_err());
-    assert!(offer.link.is_gone());
+    // A child started by another test holds the publisher's sockets until it runs.
+    until("the link tells", || offer.link.is_gone());
 }

@@ -234,6 +234,9 @@ mod tests {
         let third = near.receive(&mut room, None).unwrap();
         assert!(third.is_cut, "there was no room for its descriptor");
         drop((far, files));
+        // A child started by another test has copies of all descriptors until it runs.
+        let end = crate::readiness::wait(&[near.as_fd()], 60_000_000_000).unwrap();
+        assert_eq!(end, crate::readiness::Ready::Failed, "it hung up");
         assert_eq!(near.receive(&mut room, None).unwrap().bytes, 0);
     }
 

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use burstline_vhost::{BODY_BYTES_MAX, Fault, HEADER_BYTES, Header, Session};
 
@@ -169,5 +171,10 @@ fn f14_any_messages_in_any_order_leave_no_descriptor_and_no_memory() {
     );
     drop(device);
     assert!(carried_out > rounds / 4 && faults > rounds / 20, "{carried_out} {faults}");
-    assert!(descriptors() <= before + 8, "{before} {}", descriptors());
+    // Other tests of this process have some, too, until they end.
+    let began = Instant::now();
+    while descriptors() > before + 8 {
+        assert!(began.elapsed() < Duration::from_secs(300), "{before} {}", descriptors());
+        thread::sleep(Duration::from_millis(10));
+    }
 }

@@ -13,7 +13,7 @@ use crate::bpf::{
 use crate::tests::{frame, with_pair};
 use crate::{Sender, SenderOptions};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 const FRAMES: u32 = 256;
 
 /// Redirects an interface's packets to a passage's entry.

@@ -21,13 +21,13 @@ fn ip(command: &str) {
     assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success(), "{command}");
 }
 
-/// Retries `find` for up to ten seconds: a program started by another test holds copies of all
+/// Retries `find` for up to a minute: a program started by another test holds copies of all
 /// descriptors until exec, and they keep a device alive.
 fn soon<T>(mut find: impl FnMut() -> Option<T>) -> Option<T> {
     let began = Instant::now();
     loop {
         match find() {
-            None if began.elapsed() < Duration::from_secs(10) => {
+            None if began.elapsed() < Duration::from_secs(60) => {
                 thread::sleep(Duration::from_millis(1));
             }
             found => return found,
