@@ -156,15 +156,10 @@ fn merge_with_an_idle_one(test: &str, scheme: &str, flags: &str) -> Option<Value
     ip(&["link", "add", "idle0", "type", "veth", "peer", "name", "idle1"]);
     ip(&["link", "set", "idle0", "up"]);
     ip(&["link", "set", "idle1", "up"]);
-<<<<<<< HEAD
-    let live =
-        Live::start(&bed, &directory, &format!("merge {scheme}:idle0 {scheme}:{FAR}{flags}"));
-=======
     // A ring with room for all frames: the merger may have to wait for a core.
     let ring = if scheme == "xdp" { "?frames=16384" } else { "" };
-    let job = format!("merge {scheme}:idle0 '{scheme}:{FAR}{ring}'");
+    let job = format!("merge {scheme}:idle0 '{scheme}:{FAR}{ring}'{flags}");
     let live = Live::start(&bed, &directory, &job);
->>>>>>> fl-cli
     let sent: u64 = bed.near.run(|| {
         let mut sender = Sender::open(NEAR, true).unwrap();
         // In slices: a merger that waits for a core still finds them all in its ring.
