@@ -47,7 +47,7 @@ fn end(program: Program, output: &str) -> Totals {
     Totals::parse(&text(output)).unwrap()
 }
 
-/// Waits until testpmd, which never sleeps, has had a tenth of a second of processor time more. Then
+/// Waits until testpmd has had a tenth of a second of processor time more. It never sleeps, so then
 /// it has taken all packets that were there.
 fn wait_until_it_has_polled(program: &Program) {
     let stat = format!("/proc/{}/stat", program.process_id());
