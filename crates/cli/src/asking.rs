@@ -136,13 +136,21 @@ mod tests {
 
     use super::*;
 
-    const SOON: Duration = Duration::from_millis(300);
+    const LONG: Duration = Duration::from_secs(60);
 
-    const PATIENCE: Patience = Patience { connect: SOON, silence: SOON, whole: Some(SOON) };
+    const PATIENCE: Patience = Patience { connect: LONG, silence: LONG, whole: Some(LONG) };
 
-    /// Queries a server that sends these pieces 40 ms apart, then waits until the client
-    /// disconnects.
+    /// Queries a server that sends these pieces 40 ms apart, then disconnects.
     fn asked(pieces: &'static [&str]) -> Result<Result<String, io::ErrorKind>, Unanswered> {
+        asked_for(pieces, Duration::from_millis(40), LONG)
+    }
+
+    /// The same with pieces `pause` apart, and a time limit for the answer.
+    fn asked_for(
+        pieces: &'static [&str],
+        pause: Duration,
+        whole: Duration,
+    ) -> Result<Result<String, io::ErrorKind>, Unanswered> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let speaker = thread::spawn(move || {
@@ -152,10 +160,10 @@ mod tests {
             for piece in pieces {
                 // The client may have disconnected.
                 let _ = stream.write_all(piece.as_bytes());
-                thread::sleep(Duration::from_millis(40));
+                thread::sleep(pause);
             }
         });
-        let answer = ask(address, "/metrics", &PATIENCE);
+        let answer = ask(address, "/metrics", &Patience { whole: Some(whole), ..PATIENCE });
         let whole = answer.map(|answer| answer.whole(8).map_err(|error| error.kind()));
         speaker.join().unwrap();
         whole
@@ -167,8 +175,9 @@ mod tests {
         assert_eq!(whole.unwrap().unwrap(), "short");
         let long = asked(&["HTTP/1.1 200 OK\r\n\r\nnine char"]);
         assert_eq!(long.unwrap(), Err(io::ErrorKind::Other));
-        // A server that never ends, but sends a byte every 40 ms.
-        let slow = asked(&["HTTP/1.1 200 OK\r\n\r\n", "a", "b", "c", "d", "e", "f", "g", "h", "i"]);
+        // A server that never ends, but sends a byte now and then.
+        let endless = &["HTTP/1.1 200 OK\r\n\r\n", "a", "b", "c", "d", "e", "f", "g", "h", "i"];
+        let slow = asked_for(endless, Duration::from_millis(400), Duration::from_secs(2));
         let is_late = |kind| matches!(kind, io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock);
         assert!(slow.unwrap().is_err_and(is_late));
     }
@@ -181,6 +190,9 @@ mod tests {
         assert!(matches!(other, Err(Unanswered::Refused(None))));
         assert!(matches!(asked(&["HTTP/1.1 200 OK\r\nX: "]), Err(Unanswered::Cut)));
         let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert!(matches!(ask(nobody, "/", &PATIENCE), Err(Unanswered::Lost(_))));
+        // Another test may listen there by now, and not answer.
+        let silence = Duration::from_secs(1);
+        let refused = ask(nobody, "/", &Patience { silence, ..PATIENCE });
+        assert!(matches!(refused, Err(Unanswered::Lost(_))));
     }
 }

@@ -265,7 +265,8 @@ fn a_source_without_packets_is_waited_for_in_sleep_and_by_busy_threads_awake() {
     let directory = TemporaryFolder::create("burstline-asleep-").unwrap();
     let fifo = directory.file("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    let limits = Limits { packets: None, duration_ns: Some(SECOND_NS / 4) };
+    // The time runs while threads are started, and they may wait for a core.
+    let limits = Limits { packets: None, duration_ns: Some(SECOND_NS) };
     for receivers in [1, 2] {
         for poll in [PollMode::Adaptive, PollMode::Interrupt, PollMode::Busy] {
             let job = Job::new(&[&fifo, &fifo], "null:");
@@ -273,7 +274,7 @@ fn a_source_without_packets_is_waited_for_in_sleep_and_by_busy_threads_awake() {
             assert!(report.is_success(), "{:?}", report.errors);
             for stage in &report.stages {
                 // A sleep is 100 ms unless something wakes it; a busy loop would have thousands.
-                let most = if poll == PollMode::Busy { 0 } else { 20 };
+                let most = if poll == PollMode::Busy { 0 } else { 80 };
                 let least = u64::from(poll != PollMode::Busy);
                 assert!((least..=most).contains(&stage.sleeps), "{poll:?} {stage:?}");
             }

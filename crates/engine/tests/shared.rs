@@ -17,7 +17,8 @@ const PACKETS: u64 = 30_000;
 /// Captures two paced sources on two receive threads, published as `name`.
 fn publish(name: &str) -> Report {
     let ports = OpenOptions::default();
-    let sources = ["gen:?packets=30000&rate=60k&size=64", "gen:?packets=30000&rate=60k&size=100"];
+    // Slow enough that the readers come before the end.
+    let sources = ["gen:?packets=30000&rate=10k&size=64", "gen:?packets=30000&rate=10k&size=100"];
     let open = |address: &&str| Inlet::open(&address.parse().unwrap(), &ports).unwrap();
     let lossless = LosslessReaders::Forever;
     let options = CaptureOptions {

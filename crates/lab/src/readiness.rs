@@ -2,7 +2,7 @@
 //! turn at each of its works.
 //!
 //! ```text
-//!   for each contender, each work:   start --Ready--> 200 packets at 1,000 a second --> end
+//!   for each contender, each work:   start --Ready--> 600 packets at 1,000 a second --> end
 //! ```
 //!
 //! Suricata gets its packets at full speed, and what works over net_null runs for a second. A start
@@ -22,8 +22,8 @@ use crate::scenario::{Placement, Rate, Work};
 
 /// Rate of the packets of a turn, its time, and how many come in that time.
 const RATE: Rate = Rate::PerSecond(1000);
-const TIME: Duration = Duration::from_millis(200);
-const PACKETS: u64 = 200;
+const TIME: Duration = Duration::from_millis(600);
+const PACKETS: u64 = 600;
 
 /// Prefixes of a fix.
 const MENDS: [&str; 6] = ["sudo ", "make ", "cargo ", "scripts/", "run it again ", "https://"];

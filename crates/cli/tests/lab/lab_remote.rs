@@ -321,7 +321,7 @@ fn what_is_no_generator_is_one_line_and_leaves_no_record() {
             same("lo", &format!("{there},program=/nonexistent/burstline")),
             "no program \"/nonexistent/burstline\"",
         ),
-        (same("lo", &script("hangs", "exec sleep 20")), "no answer for 8 s, see silence="),
+        (same("lo", &script("hangs", "exec sleep 30")), "no answer for 16 s, see silence="),
         (same("lo", &script("noisy", "echo welcome")), "is not burstline"),
         (same("lo", &script("older", older)), "unrecognized subcommand 'generator'"),
         (same("lo", &script("other", &format!("echo '{hello}'"))), "burstline 0.0.1 there, "),
@@ -336,7 +336,13 @@ fn what_is_no_generator_is_one_line_and_leaves_no_record() {
         (same("nope0", &ours), "no interface nope0 there"),
         (same("lo", &ours).replace("to=lo", "to=nope1"), "no interface \"nope1\" here"),
     ] {
-        let generator = format!("{generator},connect=5s,silence=3s");
+        // Who answers may take long, on a slow machine. Whoever hangs must have let ssh in before.
+        let limits = match wanted {
+            "timed out" | "no.invalid" => "connect=5s,silence=3s",
+            "no answer for 16 s, see silence=" => "connect=15s,silence=1s",
+            _ => "connect=60s,silence=30s",
+        };
+        let generator = format!("{generator},{limits}");
         let out = file("records");
         let flags = ["--generator", &generator, "--out", &out, "-q"];
         let refused = run(&[&["lab", "run", &scenario][..], &flags].concat());

@@ -143,7 +143,8 @@ fn other_bytes_go_on_in_a_packets_place() {
 #[test]
 fn a_worker_that_stalls_loses_its_own_packets_only() {
     for (fate, is_open) in [("closed", false), ("open", true)] {
-        let query = format!("workers=2&{fate}&deadline=500ms");
+        // Long, so that the other worker may wait for a core.
+        let query = format!("workers=2&{fate}&deadline=1s");
         let mut bounce = Bounce::start(&format!("inline-stall-{fate}"), &query);
         let (stalled, other) = (bounce.worker(0, "stall:100"), bounce.worker(1, "pass"));
         bounce.feed(0, 10);
@@ -204,9 +205,10 @@ fn a_flow_that_is_passed_waits_no_more_and_stays_in_order() {
     bounce.feed(0, 1);
     bounce.names.wait_for("ips", "both have read", |found| {
         let readers = found["readers"].as_array().unwrap();
-        let has_read =
-            |reader: &Value| reader["delivered"].as_u64() > Some(0) && reader["lag"] == 0;
-        readers.len() == 2 && readers.iter().all(has_read)
+        let delivered = |reader: &Value| reader["delivered"].as_u64().unwrap();
+        let all: u64 = readers.iter().map(delivered).sum();
+        let has_read = |reader: &Value| delivered(reader) > 0 && reader["lag"] == 0;
+        readers.len() == 2 && all >= FLOWS && readers.iter().all(has_read)
     });
     bounce.feed(1, 10);
     let (code, report) = bounce.end();
@@ -257,7 +259,7 @@ fn a_packet_that_is_decided_twice_is_decided_once() {
 
 #[test]
 fn a_worker_gone_mad_spoils_its_own_packets_only() {
-    let mut bounce = Bounce::start("inline-mad", "workers=2&deadline=300ms");
+    let mut bounce = Bounce::start("inline-mad", "workers=2&deadline=1s");
     let (mad, other) = (bounce.worker(0, "mad"), bounce.worker(1, "pass"));
     bounce.feed(0, 10);
     let (code, report) = bounce.end();

@@ -48,8 +48,11 @@ fn one_address_has_the_counters_of_all_jobs() {
     let has_both = |text: &str| {
         ["one", "two"].iter().all(|job| received(text, job).is_some_and(|packets| packets > 0.0))
     };
-    wait_until("both have packets", || has_both(&scraped(&address)));
-    let text = scraped(&address);
+    let mut text = String::new();
+    wait_until("both have packets", || {
+        text = scraped(&address);
+        has_both(&text)
+    });
     for family in ["received_packets", "site_job_starts", "stage_sleeps", "unaccounted_packets"] {
         let kinds =
             text.lines().filter(|line| line.starts_with(&format!("# TYPE burstline_{family} ")));
@@ -63,9 +66,12 @@ fn one_address_has_the_counters_of_all_jobs() {
     let stopped = service.pid("two");
     signal(stopped, "-STOP").unwrap();
     let begun = Instant::now();
-    wait_until("one does not answer", || answered(&scraped(&address), "two") == Some(0.0));
-    let text = scraped(&address);
-    assert!(received(&text, "one").is_some() && received(&text, "two").is_none(), "{text}");
+    // The other may be late with an answer, too, when no core is free.
+    wait_until("one does not answer, the other does", || {
+        text = scraped(&address);
+        answered(&text, "two") == Some(0.0) && received(&text, "one").is_some()
+    });
+    assert!(received(&text, "two").is_none(), "{text}");
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     signal(stopped, "-CONT").unwrap();
     wait_until("it answers again", || answered(&scraped(&address), "two") == Some(1.0));
@@ -102,11 +108,15 @@ fn a_job_cannot_send_the_service_elsewhere() {
     let elsewhere = other.local_addr().unwrap();
     (&line).write_all(format!("metrics {elsewhere}\n").as_bytes()).unwrap();
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(2) {
+    // A job that gets no core in time has no lines in that answer.
+    let mut answers = 0;
+    while begun.elapsed() < Duration::from_secs(2) || answers < 3 {
         let text = scraped(&address);
-        assert_eq!(answered(&text, "one"), Some(1.0), "{text}");
-        assert!(received(&text, "one").is_some(), "{text}");
+        let is_there = answered(&text, "one") == Some(1.0);
+        assert_eq!(received(&text, "one").is_some(), is_there, "{text}");
+        answers += u32::from(is_there);
         assert_eq!(other.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert!(begun.elapsed() < Duration::from_secs(60), "{text}");
     }
     // The service reads the connection to its end.
     drop(line);

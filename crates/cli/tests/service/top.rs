@@ -178,6 +178,7 @@ fn a_terminal_has_colors_and_no_color_takes_them_away() {
         wait_for(&terminal, "Threads");
         terminal.press("q").unwrap();
         assert!(terminal.wait(SOON).unwrap().success());
+        assert_given_back(&terminal);
         assert_eq!(has_colors(&terminal.shown()), expected, "{value:?}: {:?}", terminal.shown());
     }
     let piped = run(&["top", &job.address, "--once"]);

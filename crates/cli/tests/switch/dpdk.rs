@@ -5,8 +5,8 @@ mod with {
     use std::ffi::OsStr;
     use std::fs;
     use std::process::Stdio;
-    use std::time::Duration;
 
+    use crate::support::live::wait_until;
     use crate::support::{
         Directory, REAL, REAL_PACKETS, assert_closed, command, judged_packets, last_object, run,
         run_json,
@@ -110,13 +110,13 @@ mod with {
         std::io::Read::read_to_string(&mut output, &mut text).unwrap();
         assert_eq!(one.wait().unwrap().code(), Some(0), "{text}");
         assert_closed(&last_object(&text));
-        std::thread::sleep(Duration::from_millis(10));
-        for number in [process, other.id()] {
-            for folder in ["/var/run/dpdk", "/dev/hugepages", "/tmp/dpdk"] {
-                let Ok(entries) = fs::read_dir(folder) else { continue };
-                let mut names = entries.flatten().map(|entry| entry.file_name());
-                assert_eq!(names.find(|name| is_of(number, name)), None, "{folder}");
-            }
+        let processes = [process, other.id()];
+        for folder in ["/var/run/dpdk", "/dev/hugepages", "/tmp/dpdk"] {
+            wait_until(&format!("nothing is left in {folder}"), || {
+                let names = fs::read_dir(folder).into_iter().flatten().flatten();
+                let mut names = names.map(|entry| entry.file_name());
+                !names.any(|name| processes.iter().any(|&number| is_of(number, &name)))
+            });
         }
     }
 }

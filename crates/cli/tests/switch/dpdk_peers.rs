@@ -73,8 +73,7 @@ fn testpmd_gets_what_we_send_to_the_packet() {
         let mut to = fs::File::create(&fifo).unwrap();
         to.write_all(&fs::read(&load).unwrap()).unwrap();
         wait_until("all is sent", || delivered(&ours) == PACKETS);
-        // testpmd polls, so it takes packets soon.
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        wait_until("testpmd has all", || testpmd.counted().received >= PACKETS);
         assert_eq!(testpmd.stop().received, PACKETS, "{name}");
         drop(to);
         let report = ended_well(ours);
@@ -97,7 +96,7 @@ fn we_get_what_testpmd_sends_to_the_packet() {
         testpmd.go();
         wait_until("packets come", || delivered(&ours) > PACKETS);
         let sent = testpmd.stop().sent;
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        wait_until("we have all", || delivered(&ours) >= sent);
         ours.interrupt();
         let report = ended_well(ours);
         assert_eq!(report["total"]["delivered"], sent, "{name}: {report}");

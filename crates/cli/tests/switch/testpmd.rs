@@ -47,6 +47,20 @@ fn end(program: Program, output: &str) -> Totals {
     Totals::parse(&text(output)).unwrap()
 }
 
+/// Waits until testpmd has had a tenth of a second of processor time more. It never sleeps, so then
+/// it has taken all packets that were there.
+fn wait_until_it_has_polled(program: &Program) {
+    let stat = format!("/proc/{}/stat", program.process_id());
+    // User and system time, in hundredths of a second, follow the name's bracket: proc_pid_stat(5).
+    let hundredths = || -> u64 {
+        let text = fs::read_to_string(&stat).unwrap();
+        let fields = text.rsplit(") ").next().unwrap().split(' ').skip(11).take(2);
+        fields.map(|time| time.parse::<u64>().unwrap()).sum()
+    };
+    let before = hundredths();
+    wait_until("testpmd polls", || hundredths() >= before + 10);
+}
+
 #[test]
 fn testpmd_receives_what_we_send_to_the_packet() {
     let Some(bed) = bed_or_skip() else { return };
@@ -63,8 +77,7 @@ fn testpmd_receives_what_we_send_to_the_packet() {
         assert_eq!(sent["total"]["delivered"], PACKETS, "{sink}: {sent}");
     }
     assert_eq!(bed.far.counts(FAR).received, 2 * PACKETS);
-    // testpmd polls, so it soon takes what the kernel has counted.
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    wait_until_it_has_polled(&testpmd);
     assert_eq!(end(testpmd, &output).received, 2 * PACKETS);
 }
 

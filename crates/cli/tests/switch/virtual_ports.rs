@@ -9,7 +9,7 @@ use std::fs;
 use crate::ours::Ours;
 use crate::support::live::wait_until;
 use crate::support::virtual_port::VirtualPort;
-use crate::support::{Directory, command};
+use crate::support::{Directory, command, last_object};
 use burstline_lab::programs::Mode;
 use burstline_testbed::signal;
 use serde_json::Value;
@@ -254,11 +254,20 @@ fn a_switch_between_two_testpmds_accounts_for_every_frame() {
     sender.go();
     wait_until("frames cross", || receiver.counted().received > 50_000);
     let sent = sender.stop().sent;
-    // All packets have passed when the counter stops changing.
-    let mut before = 0;
-    wait_until("nothing moves", || {
-        let now = receiver.counted().received;
-        std::mem::replace(&mut before, now) == now
+    let out = format!("vhost:{b}");
+    wait_until("the switch has taken all, and the receiver what left", || {
+        let mut showing = command(&["switch", "show", "two", "--json"]);
+        let shown = showing.env("BURSTLINE_RUN", &directory.0).output().unwrap();
+        let shown = last_object(&String::from_utf8_lossy(&shown.stdout));
+        let port = |name: &str| {
+            let mut ports = shown["ports"].as_array().unwrap().iter();
+            ports.find(|port| port["port"] == name).unwrap()
+        };
+        let (taken, to) = (&port(&format!("vhost:{a}"))["in"]["offered"], &port(&out)["out"]);
+        let lost = to["lost"].as_object().unwrap().values();
+        let lost: u64 = lost.map(|packets| packets.as_u64().unwrap()).sum();
+        let left = to["copies"].as_u64().unwrap() - lost;
+        *taken == sent && receiver.counted().received == left
     });
     let received = receiver.stop().received;
     let report = interrupted(ours);

@@ -17,6 +17,7 @@
 //! - F2: the tester's own limits are never attributed to the device: see [`Limited`].
 
 mod plan;
+mod quiet;
 mod search;
 mod size;
 mod tester;

@@ -16,19 +16,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_engine::{
-    FlowVerdict, Generated, Inlet, Integrity, Latency, Limits, Progress, Run, Threads, Verdict,
-    Verifier, count_verified, generate,
+    FlowVerdict, Generated, Inlet, Integrity, Latency, Limits, Progress, Run, StageNow, Threads,
+    Verdict, Verifier, count_verified, generate,
 };
 use burstline_port::{Address, OpenOptions, open_sink};
 use serde::{Deserialize, Serialize};
 
+use super::quiet::Quiet;
 use super::{FRAME_OVERHEAD, text};
-
-/// Time to wait for more packets after the last one: this part of the trial, within these bounds.
-/// Source of the upper one: RFC 2544, section 23.
-const SETTLE_PART: u32 = 5;
-const SETTLE_LEAST: Duration = Duration::from_millis(200);
-const SETTLE_MOST: Duration = Duration::from_secs(2);
 
 /// Time for the receiver to start.
 const BEGIN: Duration = Duration::from_millis(5);
@@ -164,12 +159,13 @@ struct Receiver {
     verifier: Mutex<Verifier>,
     progress: Progress,
     integrity: Integrity,
+    sources: usize,
 }
 
 impl Receiver {
     fn new(sources: usize, integrity: Integrity) -> Self {
         let verifier = Mutex::new(Verifier::new(integrity));
-        Self { verifier, progress: Progress::new(sources), integrity }
+        Self { verifier, progress: Progress::new(sources), integrity, sources }
     }
 
     fn verifier(&self) -> MutexGuard<'_, Verifier> {
@@ -188,6 +184,12 @@ impl Receiver {
 
     fn received(&self) -> u64 {
         self.progress.snapshot().received.packets
+    }
+
+    /// Returns what the thread of each source shows of its work; `None` before it runs.
+    fn shown(&self) -> Vec<Option<StageNow>> {
+        let stages = self.progress.stages();
+        (0..self.sources).map(|source| stages.get(source).cloned()).collect()
     }
 }
 
@@ -259,21 +261,19 @@ impl Tester<'_> {
         }
     }
 
-    /// Returns when all frames have arrived, or none for a while.
+    /// Returns when all frames have arrived, or no more are to come.
     fn settle(&self, sent: u64, received_before: u64, trial: Duration) {
-        let patience = (trial / SETTLE_PART).clamp(SETTLE_LEAST, SETTLE_MOST);
-        let (mut newest, mut since) = (0, Instant::now());
+        let mut quiet = Quiet::new(trial, self.receiver.shown(), Instant::now());
         loop {
             let received = self.receiver.received();
-            if received != newest {
-                (newest, since) = (received, Instant::now());
-            }
             // The count may include foreign packets, so check the packets, too.
             let may_be_all = received - received_before >= sent;
             if may_be_all && self.receiver.intact() >= sent {
                 return;
             }
-            if since.elapsed() >= patience {
+            // Relaxed: no other data depends on the flag.
+            let is_stopped = self.stop.load(Relaxed);
+            if quiet.is_over(received, self.receiver.shown(), is_stopped, Instant::now()) {
                 return;
             }
             thread::sleep(LOOK);

@@ -44,8 +44,9 @@ const DATAGRAM: [u8; 100] = [0x5a; 100];
 
 /// Timeout for a peer that does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Interval between two reads of the kernel's counters.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Interval between two reads of the kernel's counters: longer than a delayed acknowledgement, or
+/// the kernel's own work on a machine without a free core.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// The network and its servers.
 pub(super) struct Live {

@@ -1,5 +1,6 @@
 use std::env;
 use std::process::Command;
+use std::time::Instant;
 
 use burstline_testbed::Terminal as Pty;
 
@@ -28,6 +29,13 @@ fn a_panic_gives_the_terminal_back() {
     let status = pty.wait(Duration::from_secs(60)).unwrap();
     assert!(!status.success());
     assert!(pty.is_sane().unwrap());
+    // Its output may be read some time after its end.
+    let begun = Instant::now();
+    let parts = ["\u{1b}[?1049l", "\u{1b}[?25h", "on purpose"];
+    while !parts.iter().all(|part| pty.shown().contains(part)) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", pty.shown());
+        thread::sleep(Duration::from_millis(10));
+    }
     let shown = pty.shown();
     let (left, message) = (shown.rfind("\u{1b}[?1049l"), shown.find("on purpose"));
     assert!(shown.contains("\u{1b}[?1049h"), "it was on the other screen: {shown:?}");
