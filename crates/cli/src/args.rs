@@ -50,7 +50,7 @@ pub(crate) use lab::{GeneratorArgs, Lab, LabArgs, Rfc2544Args};
 pub(crate) use lab_report::{DocumentsArgs, ReportArgs};
 pub(crate) use lab_run::{CompareArgs, ListArgs, RunOptions};
 pub(crate) use log::LogArgs;
-pub(crate) use merge::{MergeArgs, MergeMode};
+pub(crate) use merge::MergeArgs;
 pub(crate) use moment::Moment;
 pub(crate) use output::{LinkTypes, OutputArgs};
 pub(crate) use ports::{PortsArgs, details};

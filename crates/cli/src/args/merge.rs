@@ -2,7 +2,7 @@
 
 use burstline_port::Address;
 use burstline_wire::grammar::{Bounds, Quantity};
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{CommonArgs, FormatArgs, LogArgs, OutputArgs, values};
 
@@ -14,7 +14,7 @@ Examples:
   burstline merge xdp:eth1 xdp:eth2 -w - | tshark -r -        both directions of a tap
   burstline merge a.pcap b.pcap --offset b.pcap=-1500us -w x.pcapng
                                                              b's clock was 1.5 ms ahead
-  burstline merge xdp:eth1 xdp:eth2 --mode share              each on a core, merged without a copy
+  burstline merge xdp:eth1 xdp:eth2 --share                   each on a core, merged without a copy
   burstline merge eth0 log:tap --lateness 20ms --depth 256m --node 1 --publish all";
 
 /// Merge the packets of all sources into one sequence, in strict order of their times
@@ -25,7 +25,7 @@ Examples:
 /// packet will come; a source without such a promise delays the others by --lateness at most. A
 /// packet older than one already merged is passed on at once and counted as late, not as lost.
 ///
-/// With --mode share, a thread and a log for each source receive its packets. Another thread names
+/// With --share, a thread and a log for each source receive its packets. Another thread names
 /// the order of all packets, and the recorder reads them in place. That takes a core for each
 /// source and two more. --packets then counts packets as they are received.
 #[derive(Debug, Args)]
@@ -48,9 +48,10 @@ pub(crate) struct MergeArgs {
     #[command(flatten)]
     pub(crate) log: LogArgs,
 
-    /// How packets get to the recorder
-    #[arg(long, value_name = "MODE", default_value = "copy")]
-    pub(crate) mode: MergeMode,
+    /// Receive each source in a thread and a log of its own, and copy no packet out of it; without
+    /// --publish and --offset
+    #[arg(long)]
+    pub(crate) share: bool,
 
     /// How long a packet waits at most for a source that has no packet
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = values::span_ns)]
@@ -65,15 +66,6 @@ pub(crate) struct MergeArgs {
     /// Let a full log also hold up sources that cannot wait; any loss is then a failure
     #[arg(long)]
     pub(crate) lossless: bool,
-}
-
-/// How packets get to the recorder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum MergeMode {
-    /// One thread copies the packets of all sources into one log
-    Copy,
-    /// Each source has a log, and no packet is copied out of it; without --publish and --offset
-    Share,
 }
 
 /// A time offset to add to the timestamps of a source.

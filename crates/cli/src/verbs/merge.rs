@@ -10,7 +10,7 @@ use burstline_engine::{
 use burstline_port::{Address, OpenOptions, PortTable, open_sink};
 
 use super::output::{check_no_interface, output_options};
-use crate::args::{MergeArgs, MergeMode, NOTHING};
+use crate::args::{MergeArgs, NOTHING};
 use crate::failure::Failure;
 use crate::paths::address_of;
 use crate::view::{Stream, View};
@@ -21,9 +21,8 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let common = &args.common;
     let stop = signals::stop_flag(common.quiet)?;
     let sink = sink_address(args)?;
-    check_mode(args)?;
-    let is_shared = args.mode == MergeMode::Share;
-    let divided_by = is_shared.then_some(common.ports().len());
+    check_share(args)?;
+    let divided_by = args.share.then_some(common.ports().len());
     let log = LogRequest { divided_by, ..args.log.request() };
     let mut placed = place(args, &log)?;
     let output = output_options(&args.files, args.write.as_deref().unwrap_or(NOTHING), common)?;
@@ -33,7 +32,7 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let opened = common.open_each(&ports)?;
     let offsets_ns = offsets_ns(args, &opened);
     let sources: Vec<Inlet> = opened.into_iter().flatten().collect();
-    if is_shared {
+    if args.share {
         placed.fit(sources.len() + SHARED_BEHIND);
     }
     let options = CaptureOptions {
@@ -44,7 +43,7 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
         publish: args.log.publish.clone(),
     };
     // Without an output the thread that merges also counts.
-    let is_one_thread = args.write.is_none() && !is_shared;
+    let is_one_thread = args.write.is_none() && !args.share;
     let merging = MergeOptions { lateness_ns: args.lateness, offsets_ns, is_one_thread };
     let progress = Progress::new(sources.len()).named(job::names(&sources));
     let stream = Stream::beside(slice::from_ref(&sink));
@@ -53,11 +52,9 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let run = common.run(&stop, &progress);
     job::run(&mut view, &run, &demands, common.keep_privileges, || {
         let open = || open_sink(&sink, &ports);
-        match args.mode {
-            MergeMode::Copy => burstline_engine::merge(sources, open, &options, &merging, &run),
-            MergeMode::Share => {
-                burstline_engine::merge_shared(sources, open, &options, &merging, &run)
-            }
+        match args.share {
+            false => burstline_engine::merge(sources, open, &options, &merging, &run),
+            true => burstline_engine::merge_shared(sources, open, &options, &merging, &run),
         }
     })
 }
@@ -69,23 +66,22 @@ const SHARED_BEHIND: usize = 2;
 /// first. Without an output it also counts, and needs no second thread.
 fn place(args: &MergeArgs, log: &LogRequest) -> Result<Placed, Failure> {
     let common = &args.common;
-    let (ports, count) = match args.mode {
-        MergeMode::Copy => (&common.sources[..1], usize::from(args.write.is_some())),
-        MergeMode::Share => (common.ports(), SHARED_BEHIND),
+    let (ports, count) = match args.share {
+        false => (&common.sources[..1], usize::from(args.write.is_some())),
+        true => (common.ports(), SHARED_BEHIND),
     };
     let (name, log_bytes) = ("record", log.bytes());
     common.place_at(ports, &Workers { count, name, log_bytes, ..Workers::default() })
 }
 
 /// Rejects what a shared merge cannot do: nobody else can follow its order, and nothing is copied.
-fn check_mode(args: &MergeArgs) -> Result<(), Failure> {
-    let is_shared = args.mode == MergeMode::Share;
-    if is_shared && args.log.publish.is_some() {
-        let what = "--mode share: other programs cannot follow the order; --publish needs copies";
+fn check_share(args: &MergeArgs) -> Result<(), Failure> {
+    if args.share && args.log.publish.is_some() {
+        let what = "--share: other programs cannot follow the order; --publish needs copies";
         return Err(Failure::usage(what));
     }
-    if is_shared && !args.offset.is_empty() {
-        let what = "--mode share: packets stay as they were received; --offset needs copies";
+    if args.share && !args.offset.is_empty() {
+        let what = "--share: packets stay as they were received; --offset needs copies";
         return Err(Failure::usage(what));
     }
     Ok(())

@@ -68,10 +68,10 @@ fn a_shared_merge_writes_the_same_packets_in_the_same_order() {
     let (one, two) = (directory.file("a.pcap"), directory.file("b.pcapng"));
     run_json(&["capture", &source(1), "--format", "pcap", "-w", &one], 0);
     run_json(&["capture", &source(2), "-w", &two], 0);
-    let merged = ["copy", "share"].map(|mode| {
-        let path = directory.file(&format!("{mode}.pcap"));
-        let out = ["--mode", mode, "--format", "pcap", "-w", &path];
-        let report = run_json(&[&["merge", &one, &two, REAL][..], &out].concat(), 0);
+    let merged = [&[][..], &["--share"]].map(|share: &[&str]| {
+        let path = directory.file(&format!("{}.pcap", share.len()));
+        let out = ["--format", "pcap", "-w", &path];
+        let report = run_json(&[&["merge", &one, &two, REAL][..], share, &out].concat(), 0);
         assert_closed(&report);
         assert_eq!(report["total"]["delivered"], 6000 + REAL_PACKETS);
         assert_eq!(report["merge"]["late"], 0);
@@ -90,8 +90,8 @@ fn what_cannot_be_is_a_usage_error() {
         (&["merge", REAL, "--offset", "eth7"], "SOURCE=TIME"),
         (&["merge", REAL, "--offset", "eth7=5"], "ms, s"),
         (&["merge", REAL, "--lateness", "0"], "--lateness"),
-        (&["merge", REAL, "--mode", "share", "--publish", "all"], "--publish needs copies"),
-        (&["merge", REAL, "--mode", "share", "--offset", "eth7=1ms"], "--offset needs copies"),
+        (&["merge", REAL, "--share", "--publish", "all"], "--publish needs copies"),
+        (&["merge", REAL, "--share", "--offset", "eth7=1ms"], "--offset needs copies"),
         (&["merge", REAL, "--format", "pcap"], "--write"),
         (&["merge"], "SOURCE"),
     ] {
@@ -198,7 +198,7 @@ fn an_idle_packet_socket_stalls_nobody() {
 
 #[test]
 fn an_idle_packet_socket_stalls_no_shared_merge() {
-    let Some(report) = merge_with_an_idle_one(&test_name(), "afpacket", " --mode share") else {
+    let Some(report) = merge_with_an_idle_one(&test_name(), "afpacket", " --share") else {
         return;
     };
     let row = &report["ports"][1];

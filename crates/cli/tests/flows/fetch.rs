@@ -117,13 +117,13 @@ fn what_fails_has_a_name_and_the_rest_still_comes() {
         server.sensor("empty", PROGRAM, "/nonexistent/rec"),
     ]);
     let to = directory.file("x.pcapng");
-    let flags = ["--from", "1", "--connect", "15s", "--silence", "15s", "-o", &to, "--json"];
+    let flags = ["--from", "1", "--connect", "15s", "--silence", "25s", "-o", &to, "--json"];
     let done = run(&[&["fetch", "--sensors", &sensors][..], &flags].concat());
     assert_eq!(done.code, Some(1), "{}{}", done.stdout, done.stderr);
     let report = last_object(&done.stdout);
     for (name, outcome, why) in [
         ("good", "whole", ""),
-        ("hangs", "failed", "sent nothing for 15 s, see --silence"),
+        ("hangs", "failed", "sent nothing for 25 s, see --silence"),
         ("mute", "failed", "timed out"),
         ("wrong", "failed", "no-such-host.invalid"),
         ("bare", "failed", "no program \"/nonexistent/burstline\" there"),

@@ -14,10 +14,7 @@ impl Loss {
             Self::FrameTooSmall => {
                 "stop the joining of packets (ethtool -K IFACE gro off lro off), or use frame=4k"
             }
-            Self::QueueAdded => {
-                "start the job again, so that it takes the new queues, or remove them: ethtool -L \
-                 IFACE combined N"
-            }
+            Self::QueueAdded => "start again, or remove the queues: ethtool -L IFACE combined N",
             Self::FifoOverflow | Self::DeviceMissed => {
                 "give the card more receive descriptors (ethtool -G IFACE rx N), more queues, or a \
                  core of its node for the receive thread"

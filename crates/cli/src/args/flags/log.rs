@@ -34,7 +34,8 @@ pub(crate) struct LogArgs {
     pub(crate) pages: Option<PageChoice>,
 
     /// Which way packets go from one core to another: near through the caches, far past them; auto
-    /// measures the distance at each segment, and tries both if it is far. The report says which it was
+    /// measures the distance at each segment, and tries both if it is far. The report says which
+    /// it was
     #[arg(long, value_name = "WAY", value_parser = values::handoff(), default_value_t,
           hide_short_help = true)]
     pub(crate) handoff: Handoff,

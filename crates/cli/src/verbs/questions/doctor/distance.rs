@@ -76,8 +76,8 @@ fn judge(pairs: &[Pair], shares_cache: impl Fn(CoreId, CoreId) -> bool) -> Vec<F
         found.push(Finding::defect(
             name,
             format!("{begin} {ways}: far, though the topology says that they share a cache"),
-            "a log between them may run at a fraction of the rate; figures change when the hypervisor \
-             moves a core",
+            "a log between them may run at a fraction of the rate; figures change when the \
+             hypervisor moves a core",
             "`make bench FIGURE='handoff*'`, which shows the distance before and after",
             Vec::new(),
         ));
