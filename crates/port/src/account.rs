@@ -102,16 +102,10 @@ losses! {
     FillRingEmpty = "fill_ring_empty", Miss, Interface;
     /// The packet is longer than a frame, and the kernel or the driver cannot use several.
     FrameTooSmall = "frame_too_small", Miss, Interface;
-    /// It came on a queue that the interface got after xdp: was opened, and went to the host.
-    QueueAdded = "queue_added", Miss, Interface;
     /// The card's own buffer was full: the driver gave it no room in memory fast enough.
     FifoOverflow = "fifo_overflow", Miss, Interface;
     /// The packet was on the card when the card restarted, or came before it was ready again.
     DeviceReset = "device_reset", Miss, Interface;
-    /// It came while the card's link was down.
-    CardLinkDown = "card_link_down", Miss, Interface;
-    /// It is longer than the card accepts.
-    CardTooLong = "card_too_long", Miss, Interface;
     /// The device had no room for it, according to its own counter.
     DeviceMissed = "imissed", Miss, Interface;
     /// The device found it damaged, according to its own counter.
@@ -198,6 +192,12 @@ losses! {
     AfterLastFile = "after_last_file", Choice, Nowhere;
     /// No --map names its interface.
     Unmapped = "unmapped", Choice, Nowhere;
+    /// It came on a queue that the interface got after xdp: was opened, and went to the host.
+    QueueAdded = "queue_added", Miss, Interface;
+    /// It came while the card's link was down.
+    CardLinkDown = "card_link_down", Miss, Interface;
+    /// It is longer than the card accepts.
+    CardTooLong = "card_too_long", Miss, Interface;
 }
 
 impl fmt::Display for Loss {

@@ -48,7 +48,7 @@ pub(crate) struct MergeArgs {
     #[command(flatten)]
     pub(crate) log: LogArgs,
 
-    /// Receive each source in a thread and a log of its own, and copy no packet out of it; without
+    /// Receive each source with a separate thread and log, and copy no packet out of it; without
     /// --publish and --offset
     #[arg(long)]
     pub(crate) share: bool,

@@ -53,8 +53,7 @@ impl Loss {
             Self::TxRejected => "check the sender: frames are malformed or longer than the MTU",
             Self::Unconfirmed => "check the driver: it took the packet and never returned it",
             Self::VerdictLate => {
-                "give the readers of --inline their own cores, start more readers (workers=), or \
-                 set a longer deadline="
+                "give readers of --inline cores, start more (workers=), or set a longer deadline="
             }
             Self::NoVerdict => {
                 "start a reader for each worker of --inline; with open, packets pass until then"
