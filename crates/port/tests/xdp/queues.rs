@@ -156,11 +156,13 @@ fn what_comes_by_a_queue_that_was_added_is_lost_by_name_or_was_not_requested() {
         assert!(passed_count > 0 && delivered + passed_count == SENT, "{mode} {queue}");
         let elsewhere =
             format!("{passed_count} packets arrived on its other queues and went to the host");
-        let (expected, note) = if queue.is_empty() { (passed_count, "") } else { (0, &*elsewhere) };
+        let expected = if queue.is_empty() { passed_count } else { 0 };
         assert_eq!(lost, expected, "{mode} {queue}");
         check_lost(&*taking, Loss::QueueAdded, expected);
         check_closed(&*taking, delivered + expected, delivered);
-        assert_eq!(notes(&*taking), note, "{mode} {queue}");
+        // There may be one on the link, which was down.
+        let notes = notes(&*taking);
+        assert_eq!(notes.contains(&elsewhere), !queue.is_empty(), "{mode} {queue}: {notes}");
     }
 }
 

@@ -85,14 +85,16 @@ pub(super) fn assemble(parts: &Parts<'_>) -> Result<Vec<Instruction>, BpfError> 
 fn find_counters(code: &mut Assembler, parts: &Parts<'_>, uncounted: Label) {
     let (queues, lines) = (parts.queues as i32, parts.queues + 1);
     let slots = (lines * parts.cores) as i32;
-    let known = code.label();
     let line_shift = (WORDS * 8).trailing_zeros() as i32;
     code.mov(R6, R1)
         .load(Size::Word, R7, R6, xdp_context::QUEUE_INDEX)
-        // All queues that were added after we counted them share a line.
-        .jump_if(Compare::Below, R7, queues, known)
-        .mov(R7, queues)
-        .bind(known)
+        // All queues that were added after we counted them share a line: R7 = min(R7, queues).
+        // Without a jump: of two paths to one address, the verifier asks for CAP_PERFMON.
+        .add(R7, -queues)
+        .mov(R1, R7)
+        .alu(Alu::ShiftRightSigned, R1, 63)
+        .alu(Alu::And, R7, R1)
+        .add(R7, queues)
         .call(Helper::CurrentCore)
         .alu(Alu::Multiply, R0, lines as i32)
         .add(R0, R7)
