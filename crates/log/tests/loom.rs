@@ -11,6 +11,8 @@ mod deaths;
 mod follow;
 #[path = "loom/verdicts.rs"]
 mod verdicts;
+#[path = "loom/word.rs"]
+mod word;
 
 use burstline_log::protocol::{self, Control, Entry, Payer, ReaderPage, Word32, Word64};
 use burstline_log::reuse::{Reuse, Seat, Standing};

@@ -2,41 +2,15 @@
 //! promise. The same holds for a packet that one thread has read and named to another.
 
 use burstline_log::promise;
-use burstline_log::protocol::Word64;
 use burstline_log::reuse::Reuse;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
+use super::word::Word;
 use super::{Log, Place, check, pages};
 
 /// The time that the only packet is older than.
 const LATER_NS: u64 = 2;
-
-/// A word whose memory ordering can be removed.
-struct Word {
-    value: AtomicU64,
-    is_ordered: bool,
-}
-
-impl Word {
-    fn new(is_ordered: bool) -> Arc<Self> {
-        Arc::new(Self { value: AtomicU64::new(0), is_ordered })
-    }
-
-    fn order(&self, order: Ordering) -> Ordering {
-        if self.is_ordered { order } else { Ordering::Relaxed }
-    }
-}
-
-impl Word64 for Word {
-    fn load(&self, order: Ordering) -> u64 {
-        self.value.load(self.order(order))
-    }
-    fn store(&self, value: u64, order: Ordering) {
-        self.value.store(value, self.order(order));
-    }
-}
 
 /// Fills a segment and promises that what comes is later.
 fn fill(log: Arc<Log>, pages: Vec<Place>, word: Arc<Word>) -> thread::JoinHandle<()> {
@@ -47,7 +21,7 @@ fn fill(log: Arc<Log>, pages: Vec<Place>, word: Arc<Word>) -> thread::JoinHandle
 }
 
 fn promised(is_ordered: bool) {
-    let (log, pages, word) = (Log::new(2, true), pages(1), Word::new(is_ordered));
+    let (log, pages, word) = (Log::new(2, true), pages(1), Arc::new(Word::new(is_ordered)));
     let writer = fill(Arc::clone(&log), pages.clone(), Arc::clone(&word));
     if promise::look(&*word) == LATER_NS {
         assert!(log.read(&pages[0].0, 1), "older than the promise, and not there");
@@ -57,8 +31,8 @@ fn promised(is_ordered: bool) {
 
 /// A leader reads the packet and names it; a follower reads what is named.
 fn followed(is_ordered: bool) {
-    let (log, pages, name) = (Log::new(2, true), pages(2), Word::new(is_ordered));
-    let writer = fill(Arc::clone(&log), pages.clone(), Word::new(true));
+    let (log, pages, name) = (Log::new(2, true), pages(2), Arc::new(Word::new(is_ordered)));
+    let writer = fill(Arc::clone(&log), pages.clone(), Arc::new(Word::new(true)));
     let leader = {
         let (log, Place(page, _), name) = (Arc::clone(&log), pages[0].clone(), Arc::clone(&name));
         thread::spawn(move || {

@@ -1,39 +1,14 @@
 //! Models the edges of `verdict`: a reader gives two verdicts, each with a replacement, in one
 //! place, and a publisher takes them.
 
-use burstline_log::protocol::Word64;
 use burstline_log::verdict::{self, VerdictWords};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
+use super::word::Word;
+
 const REPLACE: u8 = 3;
-
-/// A word whose memory ordering can be removed.
-struct Word {
-    value: AtomicU64,
-    is_ordered: bool,
-}
-
-impl Word {
-    fn new(is_ordered: bool) -> Self {
-        Self { value: AtomicU64::new(0), is_ordered }
-    }
-
-    fn order(&self, order: Ordering) -> Ordering {
-        if self.is_ordered { order } else { Ordering::Relaxed }
-    }
-}
-
-impl Word64 for Word {
-    fn load(&self, order: Ordering) -> u64 {
-        self.value.load(self.order(order))
-    }
-    fn store(&self, value: u64, order: Ordering) {
-        self.value.store(value, self.order(order));
-    }
-}
 
 /// A column of one word, with room for one replacement.
 struct Column {
