@@ -165,6 +165,16 @@ impl JobArgs {
 
     /// Places a job with a thread for each of `ports` and its workers, according to the flags.
     pub(crate) fn place_at(&self, ports: &[Address], workers: &Workers) -> Result<Placed, Failure> {
+        self.place_receiving(ports, workers, 1)
+    }
+
+    /// As [`place_at`](Self::place_at), with this many threads that fill logs.
+    pub(crate) fn place_receiving(
+        &self,
+        ports: &[Address],
+        workers: &Workers,
+        receivers: usize,
+    ) -> Result<Placed, Failure> {
         let (cores, wants_cores) = match &self.cores {
             Some(Cores::List(cores)) => (cores.clone(), true),
             Some(Cores::Auto) => (Vec::new(), true),
@@ -188,7 +198,7 @@ impl JobArgs {
             pool_node: self.forced.pool_node,
             stack_node: self.forced.stack_node,
         };
-        Ok(request.place(ports, workers).map_err(EngineError::from)?)
+        Ok(request.place_receiving(ports, workers, receivers).map_err(EngineError::from)?)
     }
 
     /// Returns a run of the job with the limits from the command line.

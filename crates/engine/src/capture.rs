@@ -182,7 +182,7 @@ fn capture_by(
         false => options.policy.unwrap_or_else(|| policy_for(&sources)),
     };
     let lanes = match way {
-        Way::Shared { .. } => merge::shared_lanes(options, &sources, policy)?,
+        Way::Shared { .. } => merge::shared_lanes(options, &sources)?,
         _ => lanes(options, &sources, policy, receivers)?,
     };
     let logs = lanes.logs.clone();

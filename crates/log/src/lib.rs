@@ -67,7 +67,7 @@ pub use history::History;
 pub use log::{
     Log, LogConfig, MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, MIN_SEGMENTS, ReaderConfig, Start,
 };
-pub use promise::Promise;
+pub use promise::{Promise, Promised};
 pub use reader::{GATHER_NS, HeldBurst, Reader, ReaderStatistics};
 pub use remote::{RemoteSeat, SeatStatus};
 pub use scratch::{SCRATCH_PACKETS, Scratch};

@@ -30,7 +30,7 @@ pub const MAX_SEGMENT_BYTES: usize = 2 << 20;
 /// The fewest segments of a log: one being filled, one being read, one between.
 pub const MIN_SEGMENTS: usize = 3;
 /// The largest packet memory of logs made together: a desc must hold any offset in it.
-const MAX_TOGETHER_BYTES: usize = u32::MAX as usize;
+const MAX_TOGETHER_BYTES: usize = 1 << 32;
 
 /// The shape of a log.
 #[derive(Clone, Debug)]

@@ -236,6 +236,11 @@ impl Reader {
         self.memory.control.published().saturating_sub(self.next_packet)
     }
 
+    /// Returns the number of the first packet that was neither lent nor missed.
+    pub fn position(&self) -> u64 {
+        self.next_packet
+    }
+
     /// Returns the share of the log's segments that were opened since the one it reads, in percent,
     /// in `[0, 100]`. Near 100, the writer is about to reuse that segment. Cost: two loads.
     pub fn filled_percent(&self) -> u64 {

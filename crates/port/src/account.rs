@@ -192,7 +192,7 @@ losses! {
     AfterLastFile = "after_last_file", Choice, Nowhere;
     /// No --map names its interface.
     Unmapped = "unmapped", Choice, Nowhere;
-    /// It came on a queue that the interface got after xdp: was opened, and went to the host.
+    /// It came on a queue that xdp: did not know when it was opened, and went to the host.
     QueueAdded = "queue_added", Miss, Interface;
     /// It came while the card's link was down.
     CardLinkDown = "card_link_down", Miss, Interface;

@@ -22,9 +22,7 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let stop = signals::stop_flag(common.quiet)?;
     let sink = sink_address(args)?;
     check_share(args)?;
-    let divided_by = args.share.then_some(common.ports().len());
-    let log = LogRequest { divided_by, ..args.log.request() };
-    let mut placed = place(args, &log)?;
+    let mut placed = place(args)?;
     let output = output_options(&args.files, args.write.as_deref().unwrap_or(NOTHING), common)?;
     let stop_flag = Some(Arc::clone(&stop));
     let ports = OpenOptions { stop: stop_flag, output, ..common.open_options() };
@@ -32,6 +30,7 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let opened = common.open_each(&ports)?;
     let offsets_ns = offsets_ns(args, &opened);
     let sources: Vec<Inlet> = opened.into_iter().flatten().collect();
+    let log = request(args, sources.len());
     if args.share {
         placed.fit(sources.len() + SHARED_BEHIND);
     }
@@ -64,14 +63,20 @@ const SHARED_BEHIND: usize = 2;
 
 /// Places the threads. One thread reads all sources of a merge that copies, so it goes near the
 /// first. Without an output it also counts, and needs no second thread.
-fn place(args: &MergeArgs, log: &LogRequest) -> Result<Placed, Failure> {
+fn place(args: &MergeArgs) -> Result<Placed, Failure> {
     let common = &args.common;
-    let (ports, count) = match args.share {
-        false => (&common.sources[..1], usize::from(args.write.is_some())),
-        true => (common.ports(), SHARED_BEHIND),
+    let (ports, count, receivers) = match args.share {
+        false => (&common.sources[..1], usize::from(args.write.is_some()), 1),
+        true => (common.ports(), SHARED_BEHIND, common.ports().len()),
     };
-    let (name, log_bytes) = ("record", log.bytes());
-    common.place_at(ports, &Workers { count, name, log_bytes, ..Workers::default() })
+    let (name, log_bytes) = ("record", request(args, receivers).bytes());
+    let workers = Workers { count, name, log_bytes, ..Workers::default() };
+    common.place_receiving(ports, &workers, receivers)
+}
+
+/// Returns the request for the log of a merge, or for each of the `logs` of a shared one.
+fn request(args: &MergeArgs, logs: usize) -> LogRequest {
+    LogRequest { divided_by: args.share.then_some(logs), ..args.log.request() }
 }
 
 /// Rejects what a shared merge cannot do: nobody else can follow its order, and nothing is copied.

@@ -110,8 +110,8 @@ fn a_job_that_cannot_begin_leaves_the_output_as_it_was() {
     let directory = Directory::new("untouched");
     let file = directory.file("precious");
     fs::write(&file, "precious").unwrap();
-    // This process can use no core 1023 on any machine.
-    let run = run(&["capture", REAL, "-w", &file, "--cores", "1022,1023"]);
+    // This process can use no core 8191 on any machine.
+    let run = run(&["capture", REAL, "-w", &file, "--cores", "8190,8191"]);
     assert!(run.code.is_some_and(|code| code > 0), "{}", run.stdout);
     assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
     assert_eq!(fs::read_to_string(&file).unwrap(), "precious");

@@ -136,7 +136,7 @@ fn a_wrong_value_is_named_with_what_is_allowed() {
         ("--snaplen", "512k", &["'512k'", "must be 0-524287"]),
         ("--hash", "md5", &["'md5'", "none, five-tuple, ip, inner, vlan, rss", "byte:N"]),
         ("--cores", "0,x", &["`x`", "4-7"]),
-        ("--cores", "1023", &["1023", "may not use"]),
+        ("--cores", "8191", &["8191", "may not use"]),
         ("--node", "one", &["'one'", "auto"]),
         ("--priority", "fifo:100", &["'fifo:100'", "fifo:1 to fifo:99"]),
         ("--poll", "lazy", &["'lazy'", "busy, adaptive, interrupt"]),

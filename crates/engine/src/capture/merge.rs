@@ -249,7 +249,9 @@ impl<'a> Merger<'a> {
                 true
             }
             Ok(state) => {
-                let is_too_long = waited_ns >= self.lateness_ns;
+                // A log that is about to be filled, or full: its packets come in any case.
+                let is_open = state != PortState::Blocked;
+                let is_too_long = is_open && waited_ns >= self.lateness_ns;
                 input.promise(lane, state, newest_ns, enough_ns, is_too_long);
                 state == PortState::Busy
             }

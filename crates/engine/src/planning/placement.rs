@@ -125,6 +125,19 @@ impl PlacementRequest {
     /// # Errors
     /// If the machine lacks what was requested, or its topology cannot be read.
     pub fn place(&self, ports: &[Address], workers: &Workers) -> Result<Placed, PlaceError> {
+        self.place_receiving(ports, workers, 1)
+    }
+
+    /// As [`place`](Self::place), for a job whose log or logs are filled by this many threads.
+    ///
+    /// # Errors
+    /// As [`place`](Self::place).
+    pub fn place_receiving(
+        &self,
+        ports: &[Address],
+        workers: &Workers,
+        receivers: usize,
+    ) -> Result<Placed, PlaceError> {
         let inventory = Inventory::read()?;
         self.check(workers)?;
         if !self.cores.is_empty() && !self.is_forced() {
@@ -136,7 +149,7 @@ impl PlacementRequest {
         if !is_asked && inventory.nodes.len() == 1 && !has_isolated {
             return Ok(self.unplaced(Vec::new()));
         }
-        match plan(&inventory, &self.plan_request(ports, &inventory, workers)) {
+        match plan(&inventory, &self.plan_request(ports, &inventory, workers, receivers)) {
             Ok(plan) => Ok(self.followed(&plan, &inventory)),
             // With more threads than cores, the kernel distributes them better than a plan.
             Err(error @ PlanError::TooFewCores { .. }) if !self.is_forced() => {
@@ -219,12 +232,13 @@ impl PlacementRequest {
         ports: &[Address],
         inventory: &Inventory,
         workers: &Workers,
+        receivers: usize,
     ) -> PlanRequest {
         let (has_log, cores) = (workers.log_bytes > 0, self.cores.len());
-        // One thread writes a log, even if this job has no reader for it.
+        // Threads write a log, even if this job has no reader for it.
         let receivers = match (&self.placement, cores) {
             (Some(_), _) => None,
-            (None, 0) => has_log.then_some(1),
+            (None, 0) => has_log.then_some(receivers),
             (None, cores) => has_log.then_some(cores.saturating_sub(workers.count).max(1)),
         };
         // With a placement, `node` is only the node of letter A.

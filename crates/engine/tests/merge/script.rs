@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use burstline_engine::{
     CaptureOptions, Inlet, Limits, MergeOptions, Policy, Progress, Report, Run, Threads, merge,
@@ -30,6 +31,8 @@ pub(crate) enum Step {
     IdleUntil(u64),
     /// Is idle forever.
     Silent,
+    /// Takes this long for its next packets.
+    Slow(Duration),
 }
 
 /// A port with a script; it ends when the script does.
@@ -43,6 +46,15 @@ pub(crate) struct Scripted {
     bytes: Vec<u8>,
     promise_ns: Option<u64>,
     lent: u64,
+}
+
+impl Scripted {
+    fn be_slow(&mut self) {
+        while let Some(Step::Slow(time)) = self.steps.front() {
+            thread::sleep(*time);
+            self.steps.pop_front();
+        }
+    }
 }
 
 impl Port for Scripted {
@@ -61,11 +73,12 @@ impl Source for Scripted {
         scratch: &'a mut Scratch,
         _budget: u64,
     ) -> Result<Lent<'a>, PortError> {
+        self.be_slow();
         scratch.clear();
         self.bytes.clear();
         let state = match self.steps.front_mut() {
             None => PortState::Ended,
-            Some(Step::Silent) => PortState::Idle,
+            Some(Step::Silent | Step::Slow(_)) => PortState::Idle,
             Some(Step::IdleUntil(packets)) if self.gone.load(SeqCst) < *packets => PortState::Idle,
             Some(Step::IdleUntil(_)) => {
                 self.steps.pop_front();
@@ -90,6 +103,7 @@ impl Source for Scripted {
     }
 
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
+        self.be_slow();
         let Some(Step::Burst(times_ns)) = self.steps.front_mut() else {
             let state = self.lend(&mut Scratch::new(), budget)?.state;
             return Ok(Received { packets: 0, state });

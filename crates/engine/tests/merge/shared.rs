@@ -1,5 +1,7 @@
 //! Merges that copy nothing: the same order, out of the logs of receive threads.
 
+use std::time::Duration;
+
 use burstline_engine::Policy;
 use burstline_port::Loss;
 
@@ -80,6 +82,16 @@ fn a_silent_port_is_waited_for_only_so_long() {
     // What comes after the silence is late, and not lost.
     assert_eq!((got.len(), check(&got, 2), got[10_000]), (10_001, 1, (1, 0, 0)));
     assert_eq!((row(&report, 0).overdue, row(&report, 0).late), (1, 1));
+}
+
+#[test]
+fn a_port_that_is_slow_but_not_idle_is_waited_for() {
+    let tens = (0..20).map(|ten: u64| Step::Burst((ten * 10..ten * 10 + 10).collect()));
+    let slow = tens.flat_map(|ten| [Step::Slow(Duration::from_nanos(2 * SHORT.lateness_ns)), ten]);
+    let scripts = vec![slow.collect(), vec![Step::Burst((0..1000).collect())]];
+    let (report, got) = run_as(SHARED, scripts, &SHORT, None);
+    assert_eq!((got.len(), check(&got, 2)), (1200, 0));
+    assert_eq!((row(&report, 0).overdue, report.merge.as_ref().unwrap().late), (0, 0));
 }
 
 #[test]

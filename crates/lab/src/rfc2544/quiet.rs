@@ -11,7 +11,7 @@ const PART: u32 = 5;
 const LEAST: Duration = Duration::from_millis(200);
 const MOST: Duration = Duration::from_secs(2);
 
-/// The longest wait for a thread that does not poll.
+/// The longest wait for a thread that does not poll, and for a device that goes on sending.
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// How often each thread shows its work before it has surely polled since the last packet: the poll
@@ -22,6 +22,7 @@ const SHOWN: u32 = 2;
 #[derive(Debug)]
 pub(super) struct Quiet<T> {
     patience: Duration,
+    begun: Instant,
     received: u64,
     since: Instant,
     /// What each thread showed when all had changed it.
@@ -33,7 +34,7 @@ impl<T: PartialEq> Quiet<T> {
     /// Begins to wait. `shown`: as for [`is_over`](Self::is_over).
     pub(super) fn new(trial: Duration, shown: Vec<T>, now: Instant) -> Self {
         let patience = (trial / PART).clamp(LEAST, MOST);
-        Self { patience, received: 0, since: now, shown, changes: 0 }
+        Self { patience, begun: now, received: 0, since: now, shown, changes: 0 }
     }
 
     /// Returns whether no more packets are to come. `received`: the packets so far. `shown`: what
@@ -46,15 +47,17 @@ impl<T: PartialEq> Quiet<T> {
         is_stopped: bool,
         now: Instant,
     ) -> bool {
+        // A device that goes on sending packets of others would otherwise never be quiet.
+        let is_bounded = is_stopped || now.saturating_duration_since(self.begun) >= LONGEST;
         if received != self.received {
             (self.received, self.since, self.shown, self.changes) = (received, now, shown, 0);
-            return false;
+            return is_bounded && now.saturating_duration_since(self.begun) >= self.patience;
         }
         if self.shown.iter().zip(&shown).all(|(before, after)| before != after) {
             (self.shown, self.changes) = (shown, self.changes + 1);
         }
         let waited = now.saturating_duration_since(self.since);
-        let have_polled = self.changes >= SHOWN || is_stopped || waited >= LONGEST;
+        let have_polled = self.changes >= SHOWN || is_bounded;
         waited >= self.patience && have_polled
     }
 }

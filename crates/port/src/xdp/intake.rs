@@ -129,7 +129,8 @@ impl QueueLedger {
         let later = self.attached.added();
         let added = later.unplaced.min(self.added_at_stop.unwrap_or(u64::MAX));
         Counts {
-            seen: own.seen + later.seen,
+            // None of those on added queues is on its way to a ring.
+            seen: own.seen + later.passed + later.unplaced,
             passed: own.passed + later.passed + (later.unplaced - added),
             added,
         }

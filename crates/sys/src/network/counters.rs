@@ -1,6 +1,6 @@
 //! The kernel's counters of an interface, found by its index.
 //!
-//! An interface keeps its index when it is renamed, and no other one gets it. A name may belong to
+//! An interface keeps its index when it is renamed, and no other one has it meanwhile. A name may belong to
 //! another interface a moment later, whose counters say nothing about the first.
 //!
 //! Source: rtnetlink(7); `struct rtnl_link_stats64`, include/uapi/linux/if_link.h.
@@ -46,7 +46,7 @@ impl LinkCounters {
     }
 
     /// Returns the counts; `None` if the interface is gone, or in another namespace. Cost: two
-    /// system calls.
+    /// system calls, which wait while the kernel changes any interface.
     pub fn read(&self) -> Option<LinkCounts> {
         let mut question = [0; FIXED_BYTES];
         question[INDEX_AT..INDEX_AT + 4].copy_from_slice(&self.index.to_ne_bytes());

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! packet --> program: seen += 1 --> `only`? --> the queue's slot in `sockets` --> socket
-//!                                    | no          | empty: unplaced += 1
-//!                                    '-------------'--> passed += 1 --> the host
+//!                                    | no          | empty
+//!                           passed += 1           unplaced += 1
+//!                                    '-------------'----> the host
 //! ```
 //!
 //! The program also runs on queues that the interface gets later. These have no socket, and share
@@ -163,18 +164,16 @@ impl Redirect {
     /// Returns the program's counters of a queue. Cost: two loads per core.
     pub fn counts(&self, queue: u32) -> QueueCounts {
         // In reverse order of the program: every passed packet was seen before.
-        let passed = self.sum(queue, PASSED);
+        let passed = self.sum(queue, PASSED) + self.sum(queue, UNPLACED);
         QueueCounts { seen: self.sum(queue, SEEN), passed }
     }
 
     /// Returns the program's counters of the queues that were added after it was attached. Cost:
     /// three loads per core.
     pub fn added(&self) -> AddedCounts {
-        // In reverse order of the program: each packet was seen before it passed, and if no socket
-        // was there, it was unplaced before.
-        let passed = self.sum(self.queues, PASSED);
-        let unplaced = self.sum(self.queues, UNPLACED).min(passed);
-        AddedCounts { seen: self.sum(self.queues, SEEN), passed: passed - unplaced, unplaced }
+        // In reverse order of the program: every packet was seen before it went to the host.
+        let [passed, unplaced] = [PASSED, UNPLACED].map(|word| self.sum(self.queues, word));
+        AddedCounts { seen: self.sum(self.queues, SEEN), passed, unplaced }
     }
 
     /// Returns the sum of a counter over all cores. The line behind the last queue's is that of

@@ -24,7 +24,7 @@ pub(super) const SEEN: usize = 0;
 const REDIRECTED: usize = 1;
 /// Packets passed to the host.
 pub(super) const PASSED: usize = 2;
-/// Packets of [`PASSED`] that were wanted, but their queue has no socket.
+/// Packets that were wanted and went to the host: their queue has no socket.
 pub(super) const UNPLACED: usize = 3;
 
 /// Bytes in front of a packet for its time: ns of International Atomic Time.
@@ -75,6 +75,7 @@ pub(super) fn assemble(parts: &Parts<'_>) -> Result<Vec<Instruction>, BpfError> 
     code.exit();
     code.bind(unplaced);
     count(&mut code, UNPLACED);
+    code.mov(R0, xdp_action::PASS).exit();
     code.bind(passed);
     count(&mut code, PASSED);
     code.bind(uncounted).mov(R0, xdp_action::PASS).exit();

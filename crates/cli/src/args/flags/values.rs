@@ -339,6 +339,6 @@ mod tests {
         }
         assert_eq!(node("1"), Ok(Node::Number(NodeId(1))));
         assert!(node("-1").is_err());
-        assert!(cores("0-").is_err() && cores("1023").is_err());
+        assert!(cores("0-").is_err() && cores("8191").is_err());
     }
 }

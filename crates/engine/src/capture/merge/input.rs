@@ -56,7 +56,7 @@ impl<'a> Input<'a> {
         Some(Part { burst, from, count, offset_ns: self.offset_ns })
     }
 
-    /// Sets the lane's promise for a source found idle, or `Busy` with nothing. The promise is at
+    /// Sets the lane's promise for a source found idle, or with nothing at the moment. The promise is at
     /// least `newest_ns`, since older packets are late in any case. The source is in step if it is
     /// later than `enough_ns`, the time of the oldest packet held. Otherwise, if `is_too_long`, the
     /// merge no longer waits for the source.
@@ -68,7 +68,8 @@ impl<'a> Input<'a> {
         enough_ns: u64,
         is_too_long: bool,
     ) {
-        let promised_ns = self.source.port.low_time_ns().filter(|_| state == PortState::Idle);
+        let is_empty = matches!(state, PortState::Idle | PortState::Blocked);
+        let promised_ns = self.source.port.low_time_ns().filter(|_| is_empty);
         let promised_ns =
             promised_ns.map_or(0, |low_ns| low_ns.saturating_add_signed(self.offset_ns));
         let low_ns = promised_ns.max(self.last_ns).min(NEVER_NS - 1);

@@ -13,13 +13,14 @@
 //! the leader sees (edge E7 of `crates/log/src/handover/promise.rs`).
 
 use std::ops::DerefMut;
+use std::slice;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_log::{
-    Burst, Ending, Log, LogConfig, Policy, Promise, Reader, ReaderConfig, Scratch, Start, Weave,
-    Writer,
+    Burst, Ending, Log, LogConfig, Policy, Promise, Promised, Reader, ReaderConfig, Scratch, Start,
+    Weave, Writer,
 };
 use burstline_port::{
     Lent, Port, PortAccount, PortError, PortInfo, PortState, Received, Sink, Source,
@@ -33,7 +34,7 @@ use crate::runtime::logs::gaps::Origin;
 use crate::runtime::logs::receive::{Intake, Receiver, dealt, stage_name};
 use crate::runtime::logs::record::{NAP_LEAST_NS, Recorded, Recorder};
 use crate::runtime::logs::{CaptureOptions, LogCounts};
-use crate::runtime::{self, Crew, Done, Job, Pause, Polled, Post, Step};
+use crate::runtime::{self, Crew, Done, Job, Pause, Polled, Post, Step, policy_for};
 use crate::{EngineError, Inlet};
 
 /// The memory of the chunks, in bytes: a byte a packet, and some for each chunk of 512.
@@ -42,25 +43,27 @@ const ORDER_SEGMENT_BYTES: usize = 64 << 10;
 
 /// How often an idle source is polled for its promise, in ns. Packets of the other sources wait
 /// that long, and their logs have to hold what comes meanwhile.
-const LOOK_EVERY_NS: u64 = 200_000;
+const LOOK_EVERY_NS: u64 = 100_000;
 
 /// The longest sleep of a leader, in ns.
 const SLEEP_MOST: Duration = Duration::from_millis(100);
 
 /// Makes a log for each source, all in one region. The first readers are the recorder's, the others
-/// the leader's.
+/// the leader's. A source waits for its readers by what it can do itself, unless the user chose.
 pub(in crate::capture) fn lanes(
     options: &CaptureOptions,
     sources: &[Inlet],
-    policy: Policy,
 ) -> Result<LogSet, EngineError> {
     let count = sources.len();
     let config = LogConfig { max_readers: 2, ..log_config(options, sources, count) };
     let (logs, writers): (Vec<_>, Vec<_>) =
         Log::create_together(&config, count)?.into_iter().unzip();
-    let reader = ReaderConfig { policy, window: 1, start: Start::Segment };
-    let twice = logs.iter().chain(&logs);
-    let readers = twice.map(|log| log.attach(reader)).collect::<Result<_, _>>()?;
+    let attach = |(log, source): (&Log, &Inlet)| {
+        let policy = options.policy.unwrap_or_else(|| policy_for(slice::from_ref(source)));
+        log.attach(ReaderConfig { policy, window: 1, start: Start::Segment })
+    };
+    let once = || logs.iter().zip(sources);
+    let readers = once().chain(once()).map(attach).collect::<Result<_, _>>()?;
     Ok(LogSet { logs, writers, readers })
 }
 
@@ -91,7 +94,7 @@ pub(in crate::capture) fn run(
     let hands = dealt(sources, count).into_iter().zip(writers).zip(promises).enumerate();
     let crew = runtime::run(job, behind, |threads| {
         let receive = |(number, ((hand, writer), promise))| {
-            let intake = Promising { writer, promise, low_ns: 0 };
+            let intake = Promising { writer, promise, last: Promised::default() };
             let step = Receiver::new(job, number, hand, intake, &options.table)
                 .ringing(threads[..1].to_vec())
                 .looking_every(LOOK_EVERY_NS);
@@ -126,7 +129,7 @@ fn order() -> Result<(Writer, Reader), EngineError> {
 /// Returns the leader's input for the log of `source`.
 fn end(reader: Reader, promise: &Arc<Promise>, source: &Inlet) -> Inlet {
     let (info, promise) = (source.port.info().clone(), Arc::clone(promise));
-    Inlet::of(Box::new(LogEnd { info, reader, promise, low_ns: 0 }))
+    Inlet::of(Box::new(LogEnd { info, reader, promise, promised: Promised::default() }))
 }
 
 /// A log that a receive thread fills, with its promise.
@@ -134,7 +137,7 @@ struct Promising {
     writer: Writer,
     promise: Arc<Promise>,
     /// What its source last promised.
-    low_ns: u64,
+    last: Promised,
 }
 
 impl Intake for Promising {
@@ -146,14 +149,19 @@ impl Intake for Promising {
     ) -> Result<Received, PortError> {
         let received = port.receive(&mut self.writer, budget)?;
         if received.state == PortState::Idle {
-            self.low_ns = port.low_time_ns().unwrap_or(self.low_ns);
+            self.last.low_ns = port.low_time_ns().unwrap_or(self.last.low_ns);
         }
+        self.last.is_coming = match received.state {
+            PortState::Blocked => true, // the log is full
+            PortState::Busy => received.packets > 0,
+            _ => false,
+        };
         Ok(received)
     }
 
     fn publish(&mut self) {
         self.writer.publish();
-        self.promise.make(self.low_ns); // after the packets that came before it
+        self.promise.make(self.last); // after the packets that came before it
     }
 
     fn statistics(&self) -> LogCounts {
@@ -171,7 +179,7 @@ struct LogEnd {
     reader: Reader,
     promise: Arc<Promise>,
     /// The promise as of the last poll.
-    low_ns: u64,
+    promised: Promised,
 }
 
 impl Port for LogEnd {
@@ -190,9 +198,15 @@ impl Source for LogEnd {
         scratch: &'a mut Scratch,
         budget: u64,
     ) -> Result<Lent<'a>, PortError> {
-        self.low_ns = self.promise.look(); // before the log (E7)
+        self.promised = self.promise.look(); // before the log (E7)
         let state = match self.reader.take_up_to(budget) {
             0 if self.reader.is_finished() => PortState::Ended,
+            0 if self.reader.lag() > 0 => {
+                // The writer is lapping this reader, so the log is not empty.
+                self.promised.low_ns = 0;
+                PortState::Blocked
+            }
+            0 if self.promised.is_coming => PortState::Blocked,
             0 => PortState::Idle,
             _ => PortState::Busy,
         };
@@ -213,7 +227,7 @@ impl Source for LogEnd {
     }
 
     fn low_time_ns(&self) -> Option<u64> {
-        (self.low_ns > 0).then_some(self.low_ns)
+        Some(self.promised.low_ns).filter(|low_ns| *low_ns > 0)
     }
 }
 

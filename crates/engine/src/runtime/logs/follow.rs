@@ -163,11 +163,12 @@ impl Line {
         while self.named.packets > 0 && self.taken == 0 {
             let taken = reader.take_up_to(self.named.packets.into());
             let Some(first) = reader.taken().map(|burst| burst.first_packet()) else {
-                if reader.is_finished() {
-                    self.lose(self.named.packets);
-                }
-                // They were published, so the writer is lapping this reader right now.
-                std::hint::spin_loop();
+                // They were published, so the writer has overwritten what the reader has passed.
+                let passed = reader.position().saturating_sub(self.named.first_packet);
+                let is_over = reader.is_finished();
+                let gone = if is_over { u64::MAX } else { passed }.min(self.named.packets.into());
+                self.lose(gone as u32); // at most as many as are named
+                std::hint::spin_loop(); // the writer may be lapping the reader right now
                 continue;
             };
             if let Some(unnamed @ 1..) = self.named.first_packet.checked_sub(first) {

@@ -104,9 +104,8 @@ impl Fabric {
     /// Removes an end now. If packets of a failed port wait for verdicts, it waits for them.
     pub(super) fn take_out(&mut self, end: EndId, error: Option<EngineError>) {
         let Some(outlet) = self.outlets[end.index()].take() else { return };
-        let at = self.departing.iter().position(|departing| departing.end == end);
-        let departing = at.map(|at| self.departing.remove(at));
-        let error = error.or(departing.and_then(|departing| departing.error));
+        let departing = self.departing.iter_mut().find(|departing| departing.end == end);
+        let error = error.or(departing.and_then(|departing| departing.error.take()));
         let closed = self.close_entry(end);
         let name = self.switch.name(end).to_owned();
         let entry = std::mem::take(&mut self.entries[end.index()]);
@@ -118,6 +117,8 @@ impl Fabric {
         self.gone.errors.extend(error);
         let rows = self.closing.close(Leaving { name, entry, outlet, counters, has_failed });
         self.gone.merge(rows.unwrap_or_default());
+        // Only now: to close it may take out another end, and nobody is to be answered before.
+        self.departing.retain(|departing| departing.end != end);
         if self.departing.is_empty() {
             for asker in std::mem::take(&mut self.askers) {
                 self.closing.answer(asker);

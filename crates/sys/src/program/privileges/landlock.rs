@@ -3,8 +3,9 @@
 //! A [`Ruleset`] is made while everything may be opened, and a thread enters it once. From then on
 //! the thread, and every thread that it starts, can open only what the ruleset lists. Open
 //! descriptors are not affected. TCP is refused, except for connections to listed ports. Abstract
-//! UNIX sockets and signals (version 6) reach only what has entered the same ruleset. Signals also
-//! reach the other threads of the process. No verb that enters a ruleset needs more.
+//! UNIX sockets and signals (version 6) reach only what this thread, or one that it started, has
+//! made since. Signals also reach the other threads of the process. No verb that enters a ruleset
+//! needs more.
 //!
 //! Invariants:
 //! - L1: a ruleset handles each right and scope of versions 1 to 6 that this kernel knows, so what
