@@ -1,7 +1,7 @@
 //! The kernel's counters of an interface, found by its index.
 //!
-//! An interface keeps its index when it is renamed, and no other one has it meanwhile. A name may belong to
-//! another interface a moment later, whose counters say nothing about the first.
+//! An interface keeps its index when it is renamed, and no other one has it meanwhile. A name may
+//! belong to another interface a moment later, whose counters say nothing about the first.
 //!
 //! Source: rtnetlink(7); `struct rtnl_link_stats64`, include/uapi/linux/if_link.h.
 
