@@ -75,9 +75,11 @@ pub(super) fn assemble(parts: &Parts<'_>) -> Result<Vec<Instruction>, BpfError> 
     code.exit();
     code.bind(unplaced);
     count(&mut code, UNPLACED);
-    code.mov(R0, xdp_action::PASS).exit();
-    code.bind(passed);
-    count(&mut code, PASSED);
+    if parts.only.is_some() {
+        code.mov(R0, xdp_action::PASS).exit();
+        code.bind(passed);
+        count(&mut code, PASSED);
+    }
     code.bind(uncounted).mov(R0, xdp_action::PASS).exit();
     code.finish()
 }
