@@ -1,11 +1,13 @@
 //! Sends signals to programs started by tests and the lab. By a system call, because a minimal
 //! Debian does not have kill(1).
 
-use std::io;
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Sends a signal to a process; `name` is as in kill(1): `-INT`, `-KILL`, `-STOP`, ...
+/// Sends a signal to a process; `name` is as in kill(1): `-INT`, `-KILL`, `-STOP`, ... After
+/// `-STOP`, none of its threads runs any more.
 ///
 /// # Errors
 /// There is no such process, or it belongs to another user.
@@ -25,5 +27,29 @@ pub fn signal(process_id: u32, name: &str) -> io::Result<()> {
         other => panic!("no signal is called `{other}`"),
     };
     let process = i32::try_from(process_id).ok().and_then(Pid::from_raw);
-    kill_process(process.expect("process numbers are above 0"), signal).map_err(io::Error::from)
+    kill_process(process.expect("process numbers are above 0"), signal)?;
+    if signal == Signal::STOP {
+        wait_for_stop(process_id);
+    }
+    Ok(())
+}
+
+/// Waits until no thread of a process runs: each stops when it next leaves the kernel. A minute at
+/// most, after which a test sees what it sees.
+fn wait_for_stop(process_id: u32) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while runs(process_id) && Instant::now() < until {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether a thread of the process is neither stopped nor dead.
+fn runs(process_id: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{process_id}/task")) else { return false };
+    threads.flatten().any(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The state follows the name, which is in parentheses.
+        let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
+        state.is_some_and(|state| !"TtZX".contains(state))
+    })
 }

@@ -57,9 +57,9 @@ impl<'a> Input<'a> {
     }
 
     /// Sets the lane's promise for a source found idle, or with nothing at the moment. The promise
-    /// is at least `newest_ns`, since older packets are late in any case. The source is in step if it is
-    /// later than `enough_ns`, the time of the oldest packet held. Otherwise, if `is_too_long`, the
-    /// merge no longer waits for the source.
+    /// is at least `newest_ns`, since older packets are late in any case. The source is in step if
+    /// it is later than `enough_ns`, the time of the oldest packet held. Otherwise, if
+    /// `is_too_long`, the merge no longer waits for the source.
     pub(super) fn promise(
         &mut self,
         lane: &mut Lane,
