@@ -6,11 +6,14 @@ use std::{fs, io, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+/// How long a program may take to stop: each thread stops when it next leaves the kernel.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Sends a signal to a process; `name` is as in kill(1): `-INT`, `-KILL`, `-STOP`, ... After
 /// `-STOP`, none of its threads runs any more.
 ///
 /// # Errors
-/// There is no such process, or it belongs to another user.
+/// There is no such process, or it belongs to another user; it does not stop.
 ///
 /// # Panics
 /// On an invalid name or number: a bug of the caller.
@@ -28,19 +31,14 @@ pub fn signal(process_id: u32, name: &str) -> io::Result<()> {
     };
     let process = i32::try_from(process_id).ok().and_then(Pid::from_raw);
     kill_process(process.expect("process numbers are above 0"), signal)?;
-    if signal == Signal::STOP {
-        wait_for_stop(process_id);
-    }
-    Ok(())
-}
-
-/// Waits until no thread of a process runs: each stops when it next leaves the kernel. A minute at
-/// most, after which a test sees what it sees.
-fn wait_for_stop(process_id: u32) {
-    let until = Instant::now() + Duration::from_secs(60);
-    while runs(process_id) && Instant::now() < until {
+    let until = Instant::now() + PATIENCE;
+    while signal == Signal::STOP && runs(process_id) {
+        if Instant::now() > until {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         thread::sleep(Duration::from_millis(1));
     }
+    Ok(())
 }
 
 /// Whether a thread of the process is neither stopped nor dead.

@@ -252,7 +252,7 @@ impl XdpSource {
         let in_flight = self.socket.in_ring() + u64::from(self.pending.is_some());
         let kernel = self.kernel.see(self.socket.statistics());
         let counts = self.intake.counts();
-        let lost = kernel.dropped + kernel.ring_full + counts.passed + counts.added;
+        let lost = kernel.dropped + kernel.ring_full + counts.to_host();
         let accounted = self.delivered + self.judge.filtered() + in_flight + lost;
         Reckoning { counts, kernel, in_flight, accounted }
     }

@@ -73,7 +73,7 @@ fn a_stalled_reader_loses_just_what_the_ring_had_no_room_for() {
     drain_into(&mut *port, &mut all);
     let account = port.account();
     // While its timer closes a block, the kernel may drop a packet although the next block is
-    // free, and marks no block then. A loss may be told late therefore, and never early.
+    // free, and marks no block then. So a loss may be reported late, but never early.
     let mut told = 0;
     let mut expected = 0;
     for (index, packet) in (0u64..).zip(&all) {

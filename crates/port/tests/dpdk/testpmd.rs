@@ -1,6 +1,5 @@
 //! A DPDK program as the peer.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -49,14 +48,6 @@ impl Testpmd {
     /// Stops all its threads.
     pub(crate) fn stop(&self) -> Stopped<'_> {
         self.signal("-STOP");
-        let folder = format!("/proc/{}/task", self.0.id());
-        wait_until("it stops", || {
-            let mut threads = fs::read_dir(&folder).unwrap().flatten();
-            threads.all(|thread| {
-                let text = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-                text.rsplit(')').next().is_some_and(|state| state.starts_with(" T"))
-            })
-        });
         Stopped(self)
     }
 }

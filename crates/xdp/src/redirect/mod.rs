@@ -57,11 +57,9 @@ pub struct QueueCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AddedCounts {
-    /// Packets that the program saw. It passed all of them to the host.
-    pub seen: u64,
-    /// Packets of `seen` that the filter `only` left to the host.
+    /// Packets that the filter `only` left to the host.
     pub passed: u64,
-    /// Packets of `seen` that were wanted, but their queue has no socket.
+    /// Packets that were wanted, but their queue has no socket. They went to the host, too.
     pub unplaced: u64,
 }
 
@@ -169,11 +167,10 @@ impl Redirect {
     }
 
     /// Returns the program's counters of the queues that were added after it was attached. Cost:
-    /// three loads per core.
+    /// two loads per core.
     pub fn added(&self) -> AddedCounts {
-        // In reverse order of the program: every packet was seen before it went to the host.
         let [passed, unplaced] = [PASSED, UNPLACED].map(|word| self.sum(self.queues, word));
-        AddedCounts { seen: self.sum(self.queues, SEEN), passed, unplaced }
+        AddedCounts { passed, unplaced }
     }
 
     /// Returns the sum of a counter over all cores. The line behind the last queue's is that of

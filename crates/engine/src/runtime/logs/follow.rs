@@ -164,10 +164,7 @@ impl Line {
             let taken = reader.take_up_to(self.named.packets.into());
             let Some(first) = reader.taken().map(|burst| burst.first_packet()) else {
                 // They were published, so the writer has overwritten what the reader has passed.
-                let passed = reader.position().saturating_sub(self.named.first_packet);
-                let is_over = reader.is_finished();
-                let gone = if is_over { u64::MAX } else { passed }.min(self.named.packets.into());
-                self.lose(gone as u32); // at most as many as are named
+                self.lose_before(if reader.is_finished() { u64::MAX } else { reader.position() });
                 std::hint::spin_loop(); // the writer may be lapping the reader right now
                 continue;
             };
@@ -175,19 +172,19 @@ impl Line {
                 reader.put_back(taken.saturating_sub(unnamed));
                 continue;
             }
-            let gone = (first - self.named.first_packet).min(self.named.packets.into());
-            self.lose(gone as u32); // at most as many as are named
+            self.lose_before(first);
             let kept = taken.min(self.named.packets.into());
             reader.put_back(taken - kept);
             self.taken = kept as usize;
-            self.name_later(kept as u32); // as above
+            self.name_later(kept as u32); // as in `lose_before`
         }
     }
 
-    /// Notes that the next named packets were overwritten.
-    fn lose(&mut self, packets: u32) {
-        self.gone += u64::from(packets);
-        self.name_later(packets);
+    /// Notes that those of the named packets before number `first` were overwritten.
+    fn lose_before(&mut self, first: u64) {
+        let gone = first.saturating_sub(self.named.first_packet).min(self.named.packets.into());
+        self.gone += gone;
+        self.name_later(gone as u32); // at most as many as are named
     }
 
     /// Removes packets from the start of those that are named.

@@ -21,7 +21,7 @@ use crate::switch::closing::{Leaving, WhenClosed};
 /// Maximum number of bursts taken from a source of a port that is being removed.
 const LAST_BURSTS: u32 = 64;
 
-/// An end that is removed when no packet of its own waits any more.
+/// An end that is removed when none of its packets waits any more.
 pub(super) struct Departing {
     end: EndId,
     /// The error of its last bursts.

@@ -20,7 +20,7 @@ impl XdpCrossing {
         let in_rx = u64::from(self.passage.in_rx());
         let kernel = self.kernel.see(self.passage.statistics());
         let counts = self.intake.counts();
-        let lost = kernel.dropped + kernel.ring_full + counts.passed + counts.added;
+        let lost = kernel.dropped + kernel.ring_full + counts.to_host();
         Reckoning { counts, kernel, in_rx, accounted: self.taken + in_rx + lost }
     }
 
