@@ -336,7 +336,7 @@ fn what_is_no_generator_is_one_line_and_leaves_no_record() {
         (same("nope0", &ours), "no interface nope0 there"),
         (same("lo", &ours).replace("to=lo", "to=nope1"), "no interface \"nope1\" here"),
     ] {
-        // An answer may take long on a slow machine. The one that hangs must have let ssh in before.
+        // An answer may take long on a slow machine. What hangs must have let ssh in before.
         let limits = match wanted {
             "timed out" | "no.invalid" => "connect=5s,silence=3s",
             "no answer for 16 s, see silence=" => "connect=15s,silence=1s",
