@@ -153,16 +153,23 @@ impl Ring {
     /// Packets in the ring that are not taken yet: our own count, for ledgers. It is exact if no
     /// packet arrives meanwhile; such packets may or may not be included.
     ///
-    /// Cost: a cache line per block.
+    /// Cost: two cache lines for each block with packets.
     pub fn in_ring(&self) -> u64 {
-        let count = |index| u64::from(self.memory.count(index).load(Relaxed));
-        let others = (0..self.memory.blocks())
-            .filter(|&index| self.held.is_none() || index != self.next)
-            // An unused block counts 0: `release` ensures that. The kernel increments the count of
-            // the open block in place. Relaxed: the count does not order the bytes.
-            .map(count)
-            .sum::<u64>();
-        others + u64::from(self.held_left())
+        let blocks = self.memory.blocks();
+        let mut packets = u64::from(self.held_left());
+        // The kernel fills blocks in turn. The first that it still has is the open one: those behind
+        // it are unused, and count 0, which `release` ensures.
+        for ahead in usize::from(self.held.is_some())..blocks {
+            let block = (self.next + ahead) % blocks;
+            let is_open = !self.is_ours(block);
+            // The kernel increments the count of the open block in place. Relaxed: the count does
+            // not order the bytes.
+            packets += u64::from(self.memory.count(block).load(Relaxed));
+            if is_open {
+                break;
+            }
+        }
+        packets
     }
 
     /// Blocks that wait to be taken, including the held one: if all do, packets are lost. Cost: a
@@ -170,9 +177,12 @@ impl Ring {
     pub fn waiting_blocks(&self) -> usize {
         let blocks = self.memory.blocks();
         let in_turn = (0..blocks).map(|ahead| (self.next + ahead) % blocks);
-        // Relaxed: the blocks are not read.
-        let is_ours = |block| self.memory.status(block).load(Relaxed) & libc::TP_STATUS_USER != 0;
-        in_turn.take_while(|&block| is_ours(block)).count()
+        in_turn.take_while(|&block| self.is_ours(block)).count()
+    }
+
+    /// Whether the kernel has handed a block over. Relaxed: whoever asks does not read its bytes.
+    fn is_ours(&self, block: usize) -> bool {
+        self.memory.status(block).load(Relaxed) & libc::TP_STATUS_USER != 0
     }
 
     /// The number of blocks.

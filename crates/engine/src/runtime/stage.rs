@@ -29,6 +29,14 @@ use super::losses::{LOSSES_EVERY_NS, LossWatch};
 use super::meter::{StageCost, StageMeter};
 use super::waiting::Waiter;
 
+/// How often a sink is flushed while packets come: `--flush` is for those who want it sooner. A flush
+/// of a recording writes its open segment once more.
+const FLUSH_EVERY_NS: u64 = 1_000_000_000;
+
+/// No packets for so long is silence, which is used for a flush. A ring of `afpacket:` may hand over
+/// a block only every 10 ms.
+const SILENCE_NS: u64 = 20_000_000;
+
 /// The result of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Polled {
@@ -86,7 +94,8 @@ pub(crate) trait Step: Send {
         0
     }
 
-    /// Flushes what was sent so far: if nothing arrives, every 100 ms at most.
+    /// Flushes what was sent so far, at a moment without packets: every 100 ms at most, and every
+    /// second at most while they come.
     fn flush(&mut self) {}
 
     /// Called when the job is over: stops sources that still hold packets. Returns whether there
@@ -168,11 +177,11 @@ pub(super) fn run<S: Step>(job: &Job<'_>, mut step: S, number: Option<usize>) ->
     let mut waiter = Waiter::new(job.threads.poll, now_ns);
     let mut losses = LossWatch::new(clock.start_ns);
     let mut glances = Glances::default();
-    let (mut is_flushed, mut flushed_ns) = (true, clock.start_ns);
+    let (mut is_flushed, mut flushed_ns, mut found_ns) = (true, clock.start_ns, clock.start_ns);
     while S::READS_LOGS || !clock.is_over(now_ns) {
         let polled = step.poll(now_ns);
         if polled.has_found {
-            is_flushed = false;
+            (is_flushed, found_ns) = (false, now_ns);
             step.show();
         }
         if let Some(was_busy) = glances.look(&polled, S::POLLS_A_LOOK) {
@@ -192,7 +201,9 @@ pub(super) fn run<S: Step>(job: &Job<'_>, mut step: S, number: Option<usize>) ->
             Next::Over => break,
             Next::Wait | Next::WaitForOthers | Next::WaitForRoom => {}
         }
-        if !is_flushed && now_ns - flushed_ns >= LOSSES_EVERY_NS {
+        let flush_after_ns =
+            if now_ns - found_ns >= SILENCE_NS { LOSSES_EVERY_NS } else { FLUSH_EVERY_NS };
+        if !is_flushed && now_ns - flushed_ns >= flush_after_ns {
             (is_flushed, flushed_ns) = (true, now_ns);
             step.flush();
         }

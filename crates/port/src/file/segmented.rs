@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use burstline_sys::direct::{AlignedBuffer, WriteQueue};
+use burstline_sys::prefetch;
 use burstline_wire::files::{
     Counters, EncodeError, InterfaceDescription, LOSS_CAUSES, LossCause, PacketToWrite, PlainItem,
     PlainRun, SectionDescription, SegmentEncoder, SegmentEnd,
@@ -32,6 +33,11 @@ use burstline_wire::headers::LinkType;
 
 use super::sink::ClosingCounts;
 use slots::Slots;
+
+/// How far ahead of a block lines of the segment are prefetched, in bytes; and the most for a
+/// block: the processor sees by itself that a long one is written.
+const AHEAD_BYTES: usize = 512;
+const AHEAD_BYTES_MOST: usize = 256;
 
 /// The hash kind of sketches, independent of the job's.
 pub(super) const SKETCHED: HashKind = HashKind::FiveTuple;
@@ -141,6 +147,14 @@ impl Segmented {
         interface: u32,
         packets: impl Iterator<Item = PlainItem<'a>>,
     ) -> PlainRun {
+        // The disk has read the last bytes here: they are in no cache, or in another core's.
+        let end = self.encoder.blocks_end() + AHEAD_BYTES;
+        let mut ahead = self.slots.bytes().as_ptr().wrapping_add(end);
+        let packets = packets.inspect(|packet| {
+            let bytes = packet.block_bytes();
+            prefetch::lines_to_write(ahead, bytes.min(AHEAD_BYTES_MOST));
+            ahead = ahead.wrapping_add(bytes);
+        });
         let run = self.encoder.push_plain(self.slots.bytes_mut(), interface, packets);
         self.is_dirty |= run.packets > 0;
         run

@@ -16,6 +16,22 @@ pub fn to_read<T>(at: *const T) {
     let _ = at;
 }
 
+/// Prefetches `bytes` from `at` on for reading, a line at a time. Any addresses will do.
+#[inline(always)]
+pub fn lines_to_read(at: *const u8, bytes: usize) {
+    for line in (0..bytes).step_by(LINE_BYTES) {
+        to_read(at.wrapping_add(line));
+    }
+}
+
+/// As [`lines_to_read`], for writing.
+#[inline(always)]
+pub fn lines_to_write(at: *const u8, bytes: usize) {
+    for line in (0..bytes).step_by(LINE_BYTES) {
+        to_write(at.wrapping_add(line));
+    }
+}
+
 /// Prefetches the line of `at` for writing: it leaves the other core's cache. Any address will do.
 #[inline]
 pub fn to_write<T>(at: *const T) {

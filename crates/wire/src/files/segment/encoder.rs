@@ -54,6 +54,14 @@ pub struct PlainItem<'a> {
     pub hash: u32,
 }
 
+impl PlainItem<'_> {
+    /// Returns the bytes of its block.
+    #[inline]
+    pub fn block_bytes(&self) -> usize {
+        PLAIN_BYTES + self.bytes.len().next_multiple_of(4)
+    }
+}
+
 /// The packets that [`SegmentEncoder::push_plain`] has taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlainRun {
@@ -225,8 +233,9 @@ impl SegmentEncoder {
         let share = self.tail_share();
         let mut hashes = [0; BATCH];
         let (open, mut sketch) = (&mut self.open, self.sketch.as_mut());
-        for PlainItem { bytes, time_ns, hash } in packets {
-            let length = PLAIN_BYTES + bytes.len().next_multiple_of(4);
+        for packet in packets {
+            let length = packet.block_bytes();
+            let PlainItem { bytes, time_ns, hash } = packet;
             if bytes.len() > capacity || start + length + share > end {
                 break;
             }

@@ -143,12 +143,13 @@ pub(crate) fn write_plain(block: &mut [u8], interface: u32, bytes: &[u8], time_n
     let kind = block_type::ENHANCED_PACKET;
     let (head, rest) = block.split_at_mut(28);
     put_words(head, [kind, length, interface, high, low, captured, captured]);
-    let (data, behind) = rest.split_at_mut(bytes.len());
-    copy(data, bytes);
-    // The padding, up to three bytes, and the length again.
-    let padding = behind.len() - 4;
-    behind[..padding].fill(0);
-    behind[padding..].copy_from_slice(&length.to_le_bytes());
+    let (body, behind) = rest.split_at_mut(rest.len() - 4);
+    // The last word has the padding, up to three bytes: cheaper than a call for the bytes alone.
+    if let Some(last) = body.last_chunk_mut::<4>() {
+        *last = [0; 4];
+    }
+    copy(&mut body[..bytes.len()], bytes);
+    behind.copy_from_slice(&length.to_le_bytes());
 }
 
 /// Copies a packet. Most packets are short, and a call would cost more than the copy.
