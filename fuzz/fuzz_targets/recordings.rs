@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use burstline_engine::{check, extract, recover, survey};
 use burstline_port::{Address, CaptureReader, OpenOptions, open_sink, open_source};
+use burstline_wire::crc32c;
 use burstline_wire::files::{SegmentIndex, Trailer};
 use libfuzzer_sys::fuzz_target;
 

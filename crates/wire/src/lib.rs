@@ -31,6 +31,7 @@
 
 pub mod answer;
 pub mod checksum;
+pub mod crc32c;
 pub mod ethernet;
 pub mod files;
 pub mod filter;

@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 
 use burstline_flow::{Journal, LostRecords, Made, NotWritten, Origin, TreeError};
 use burstline_sys::inode::open_regular;
+use burstline_wire::crc32c;
 use bytes::Bytes;
 
 use super::store::{Body, Entry};

@@ -22,6 +22,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use burstline_sys::privileges;
+use burstline_wire::crc32c;
 use burstline_wire::files::{Landmark, Record};
 use burstline_wire::hash::{FlowHasher, HashKind};
 

@@ -26,6 +26,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use burstline_wire::crc32c;
 use burstline_wire::files::{MAX_NEED, SegmentAhead, TABLE_BLOCK, Trailer};
 
 use super::super::output::Output;

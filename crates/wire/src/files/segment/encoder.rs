@@ -8,6 +8,7 @@ use super::super::{
 use super::order::Order;
 use super::sketch::{self, Sketch};
 use super::{LOSS_CAUSES, SegmentEnd, TAIL_BYTES, Trailer, list};
+use crate::crc32c;
 use crate::hash::HashKind;
 use crate::headers::LinkType;
 
@@ -82,7 +83,7 @@ const ZEROS: [u8; 4096] = [0; 4096];
 
 /// Bytes of the blocks over which the checksum is computed: enough for its strides, few enough to
 /// be still in the cache.
-const SUM_BYTES: u32 = 32 << 10;
+const SUM_BYTES: u32 = 8 << 10;
 
 /// Hashes inserted into the sketch in one batch.
 const BATCH: usize = 32;

@@ -4,6 +4,7 @@ use super::super::CLOSING_BLOCK;
 use super::encoder::sum_zeros;
 use super::order::Order;
 use super::{TAIL_BYTES, Trailer, list};
+use crate::crc32c;
 
 /// Everything after the blocks of a finished segment, except for its sketch.
 #[derive(Clone, Debug)]

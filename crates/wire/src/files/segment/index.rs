@@ -7,6 +7,7 @@ use super::super::{CLOSING_BLOCK, word};
 use super::encoder::sum_zeros;
 use super::list::{BEFORE_PACKET, Starts, list_bytes};
 use super::{HASHED, OLD_ENTRY_BYTES, Sketch, TAIL_BYTES, Trailer, sketch};
+use crate::crc32c;
 
 /// A segment whose trailer, checksum and bounds were verified.
 #[derive(Clone, Copy, Debug)]

@@ -13,6 +13,7 @@
 //! worklist: the CRC32C of its bits, then the bits, byte by byte from the lowest on, 2^n bytes.
 
 use super::super::word;
+use crate::crc32c;
 
 /// Bits that a hash sets.
 const BITS: u32 = 4;
@@ -22,6 +23,9 @@ const LEAST_BYTES: usize = 8;
 
 /// Words of the bits of 1 MiB segments, the usual size.
 const USUAL_WORDS: usize = (1 << 20) / 128;
+
+/// Places of hashes that were inserted recently, a power of two: 4 KiB, less than their bits take.
+const RECENT: usize = 1024;
 
 /// Bytes of the checksum.
 const CHECKSUM_BYTES: usize = 4;
@@ -47,8 +51,12 @@ const FILE: Fold = Fold { most_bytes: usize::MAX, full: 8, least_bytes: 128 };
 #[derive(Clone, Debug)]
 pub struct Sketch {
     words: Vec<u64>,
-    /// Hashes inserted, repeated ones included: each sets at most [`BITS`] bits.
+    /// Some of the hashes that are inserted, each at its place: most come again soon.
+    recent: Box<[u32; RECENT]>,
+    /// Hashes inserted, repeated ones included: packets have room for so many.
     inserted: usize,
+    /// Those of them that were not recent: each sets at most [`BITS`] bits, and the others none.
+    setting: usize,
     /// Whether a packet has no hash: then the sketch is unusable.
     is_open: bool,
 }
@@ -60,7 +68,8 @@ impl Sketch {
     /// would cost more than they help: all are read a few times for each segment.
     #[must_use]
     pub fn new(segment_bytes: usize) -> Self {
-        Self { words: vec![0; segment_bytes / 128], inserted: 0, is_open: false }
+        let words = vec![0; segment_bytes / 128];
+        Self { words, recent: Box::new(none_recent()), inserted: 0, setting: 0, is_open: false }
     }
 
     /// Returns the most bytes of a file's sketch with segments of this size.
@@ -75,16 +84,16 @@ impl Sketch {
         self.insert_all(&[hash]);
     }
 
-    /// Inserts hashes. Cost: some 5 instructions if a hash equals the previous one, else some 50.
+    /// Inserts hashes. Cost: some 5 instructions if a hash was there recently, else some 50.
     // Not inlined: it needs all registers.
     #[inline(never)]
     pub(super) fn insert_all(&mut self, hashes: &[u32]) {
         self.inserted += hashes.len();
         // With a constant number of words, no index needs a bounds check.
-        match <&mut [u64; USUAL_WORDS]>::try_from(&mut self.words[..]) {
-            Ok(words) => set_all(words, hashes),
-            Err(_) => set_all(&mut self.words, hashes),
-        }
+        self.setting += match <&mut [u64; USUAL_WORDS]>::try_from(&mut self.words[..]) {
+            Ok(words) => set_all(words, &mut self.recent, hashes),
+            Err(_) => set_all(&mut self.words, &mut self.recent, hashes),
+        };
     }
 
     /// Notes a packet without a hash.
@@ -94,13 +103,15 @@ impl Sketch {
 
     pub(super) fn clear(&mut self) {
         self.words.fill(0);
-        (self.inserted, self.is_open) = (0, false);
+        *self.recent = none_recent();
+        (self.inserted, self.setting, self.is_open) = (0, 0, false);
     }
 
     /// Adds the hashes of another sketch of the same size.
     pub(super) fn add(&mut self, other: &Self) {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
         self.inserted = self.inserted.saturating_add(other.inserted);
+        self.setting = self.setting.saturating_add(other.setting);
         self.is_open |= other.is_open;
     }
 
@@ -128,7 +139,7 @@ impl Sketch {
 
     fn folded(&self, fold: Fold) -> Vec<u64> {
         // So few bits can be set that no count is needed down to this size.
-        let most = self.inserted.saturating_mul(BITS as usize * fold.full);
+        let most = self.setting.saturating_mul(BITS as usize * fold.full);
         let bytes = most.div_ceil(8).max(fold.least_bytes).next_power_of_two();
         let bytes = bytes.min(1 << fold.most_bytes.ilog2());
         let mut words = vec![0; (bytes / 8).min(self.words.len())];
@@ -161,20 +172,29 @@ impl Sketch {
     }
 }
 
-/// Sets the bits of hashes.
+/// Sets the bits of hashes. Returns how many were not recent.
 #[inline(always)]
-fn set_all(words: &mut [u64], hashes: &[u32]) {
-    let mask = words.len() - 1;
-    let mut last = hashes.first().map_or(0, |hash| !hash);
+fn set_all(words: &mut [u64], recent: &mut [u32; RECENT], hashes: &[u32]) -> usize {
+    let (mask, mut setting) = (words.len() - 1, 0);
     for &hash in hashes {
-        if hash == last {
+        let place = &mut recent[hash as usize % RECENT];
+        if *place == hash {
             continue;
         }
-        last = hash;
+        *place = hash;
+        setting += 1;
         for bit in bits(hash) {
             words[(bit as usize / 64) & mask] |= 1 << (bit % 64);
         }
     }
+    setting
+}
+
+/// Returns places of which each has a hash that belongs at another: it equals no hash looked for.
+const fn none_recent() -> [u32; RECENT] {
+    let mut places = [0; RECENT];
+    places[0] = 1;
+    places
 }
 
 fn ones(words: &[u64]) -> usize {

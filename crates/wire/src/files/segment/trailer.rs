@@ -2,6 +2,7 @@
 
 use super::super::{half, word};
 use super::order::Order;
+use crate::crc32c;
 use crate::hash::HashKind;
 
 /// How many causes of loss a trailer has room for.

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use burstline_wire::crc32c;
+
 use super::super::index::Stamp;
 use super::Summary;
 
