@@ -126,8 +126,8 @@ impl<'a> Walk<'a> {
         if !is_possible || self.segment_bytes != 0 && self.segment_bytes != bytes {
             return None;
         }
-        // Each skipped segment has a tail, too.
-        let most = (end - self.end()) / TAIL_BYTES as u64;
+        // Each skipped segment has bytes in the file, too.
+        let most = (end - self.end()) / least_bytes(bytes);
         let passed = number.checked_sub(self.ends.len() as u64)?;
         if passed >= most || number >= MOST_SEGMENTS as u64 {
             return None;
@@ -157,6 +157,12 @@ impl<'a> Walk<'a> {
         }
         None
     }
+}
+
+/// Returns the fewest bytes that a segment has in the file: its tail as it is, and 4 bytes for each
+/// block that repeats one byte.
+pub(super) fn least_bytes(segment_bytes: u64) -> u64 {
+    TAIL_BYTES as u64 + segment_bytes / BLOCK_BYTES as u64 * 4
 }
 
 /// Whether a recorder may have written such a block.

@@ -18,10 +18,10 @@
 //! A missing table is rebuilt ([`Walk`]). Bytes after the last whole segment are then decompressed
 //! as far as possible.
 //!
-//! A table is a hint. It is ignored if its checksum is wrong, or if its ends do not ascend. It
-//! describes its own frame only: it must come right after the last segment and end the file. So a
-//! file with other frames is read sequentially. The segments that a table locates are verified as
-//! usual.
+//! A table is a hint. It is ignored if its checksum is wrong, or if its ends are closer together
+//! than segments can be. It describes its own frame only: it must come right after the last segment
+//! and end the file. So a file with other frames is read sequentially. The segments that a table
+//! locates are verified as usual.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -33,7 +33,7 @@ use burstline_wire::files::{MAX_NEED, SegmentAhead, TABLE_BLOCK, Trailer};
 use super::super::output::Output;
 use super::super::pieces::{DESCRIPTOR_AT, HAS_CHECKSUM, HEADER_BYTES, stored_at};
 use super::block::BlockHead;
-use super::found::Walk;
+use super::found::{Walk, least_bytes};
 use super::{ZstdReader, header_bytes};
 
 const MAGIC: &[u8; 8] = b"BurstZst";
@@ -206,11 +206,21 @@ impl Table {
         file.read_exact_at(&mut header, 0).ok()?;
         let (segment_bytes, last_end) = (segment_bytes.into(), ends[segments - 1]);
         let is_sound = crc32c::crc32c(&list) == checksum
-            && ends.is_sorted()
-            && ends[0] >= HEADER_BYTES as u64
+            && are_possible(&ends, segment_bytes)
             && is_right_before_table(last_end, behind, end);
         is_sound.then_some(Self { header, segment_bytes, ends, rest: Vec::new(), surplus: None })
     }
+}
+
+/// Whether each segment has as many bytes as it needs. Without this, a few bytes of a forged table
+/// would stand for megabytes.
+fn are_possible(ends: &[u64], segment_bytes: u64) -> bool {
+    let (least, mut start) = (least_bytes(segment_bytes), HEADER_BYTES as u64);
+    ends.iter().all(|&end| {
+        let bytes = end.checked_sub(start);
+        start = end;
+        bytes.is_some_and(|bytes| bytes >= least)
+    })
 }
 
 /// Whether the last segment ends where the blocks of the table begin. The first end is `behind`
@@ -372,6 +382,22 @@ mod tests {
             ] {
                 assert_eq!(load(&other), None, "{segments}: {} bytes", other.len());
             }
+        }
+    }
+
+    #[test]
+    fn no_segment_has_fewer_bytes_than_it_needs() {
+        for (ends, segment_bytes, is_possible) in [
+            (&[4012, 4012][..], 4096, false),
+            (&[3869, 4012], 4096, false),
+            (&[3868, 4012], 4096, true),
+            (&[149, 4012], 4096, false),
+            (&[3000, 2000, 4012], 4096, false),
+            (&[3357, 4012], 16 << 20, false),
+            (&[3356, 4012], 16 << 20, true),
+        ] {
+            let found = load(&frame(ends, segment_bytes));
+            assert_eq!(found.is_some(), is_possible, "{ends:?}");
         }
     }
 }
