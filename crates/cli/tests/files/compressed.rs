@@ -221,3 +221,55 @@ fn compressed_files_follow_each_other() {
     let set = format!("set:{folder}");
     assert_eq!(run_json(&["count", &set], 0)["total"]["delivered"], PACKETS);
 }
+
+#[test]
+fn what_follows_a_recording_is_read_or_reported() {
+    let directory = Directory::new("follows");
+    let first = fs::read(record(&directory, "a.pcapng.zst")).unwrap();
+    let made = |packets: u32, keys: &str| {
+        let file = directory.file("made.zst");
+        let (source, sink) = (format!("gen:?packets={packets}"), format!("file:{file}?{keys}"));
+        let report = run_json(&["capture", &source, "-o", &sink], 0);
+        assert_eq!(report["total"]["delivered"], packets);
+        fs::read(file).unwrap()
+    };
+    let longer = made(50_000, "format=segmented&segment=64k");
+    let shorter = made(10_000, "format=segmented&segment=64k");
+    let classic = made(2000, "format=pcap");
+    let skippable = [&[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
+    let rubbish = b"rubbish".repeat(100_000);
+    let (a, b, c) = (&first[..], &longer[..], &shorter[..]);
+    let (file, whole) = (directory.file("both.zst"), directory.file("whole.pcapng"));
+    let recovered = || {
+        run(&["recover", &file, "-w", &whole]);
+        run_json(&["count", &whole], 0)["total"]["delivered"].as_u64().unwrap()
+    };
+    for (name, parts, packets, is_sound) in [
+        ("a longer one", &[a, b][..], 80_000, true),
+        ("a shorter one", &[b, a], 80_000, true),
+        ("two", &[a, b, c], 90_000, true),
+        ("nothing to read", &[a, &skippable], 30_000, true),
+        ("another format", &[a, &classic], 30_000, false),
+        ("rubbish", &[a, &rubbish], 30_000, false),
+        ("a byte", &[a, b"x"], 30_000, false),
+    ] {
+        fs::write(&file, parts.concat()).unwrap();
+        let report = run_json(&["check", &file], i32::from(!is_sound));
+        assert_eq!(report["files"][0]["packets"], packets, "{name}: {report}");
+        assert_eq!(recovered(), packets, "{name}");
+    }
+    fs::write(&file, [a, a].concat()).unwrap();
+    assert_eq!(recovered(), 60_000);
+    // Part of a second one.
+    fs::write(&file, [a, &b[..b.len() / 2]].concat()).unwrap();
+    let report = run_json(&["check", &file], 1);
+    assert!(report["files"][0]["packets"].as_u64() > Some(40_000), "{report}");
+    // Rubbish does not hide segments, also if the table is gone.
+    for end in [a.len(), a.len() - 10_000] {
+        fs::write(&file, [&a[..end], &rubbish].concat()).unwrap();
+        assert!(run(&["check", &file]).stdout.contains("belong to no frame"), "{end}");
+        let answer = run(&["extract", &file, "--json", "--from", "+100ms", "--to", "+110ms"]);
+        let report: Value = serde_json::from_str(&answer.stdout).unwrap();
+        assert_eq!(count(&report), 1000, "{end}: {report}");
+    }
+}

@@ -17,7 +17,7 @@ use crate::EngineError;
 /// The most faults kept for a file; further ones are only counted.
 const FAULTS_MAX: usize = 1000;
 
-/// Packets between two calls of the watch.
+/// Packets between two calls of the watch; damage calls it, too.
 const LOOK_PACKETS: u64 = 16 << 10;
 
 /// Receives the number of bytes read so far, and returns whether to go on.
@@ -188,6 +188,16 @@ impl Scanned {
         }
     }
 
+    /// Counts a sound packet of an interface.
+    fn count(&mut self, interface: usize, trust: Trust) {
+        if self.interface_packets.len() <= interface {
+            self.interface_packets.resize(interface + 1, 0);
+        }
+        self.interface_packets[interface] += 1;
+        self.packets += 1;
+        self.checked += u64::from(trust == Trust::Checked);
+    }
+
     /// Notes damage, and how many packets it cost.
     fn damage(&mut self, damage: Damage) {
         let packet = self.next_packet();
@@ -242,6 +252,11 @@ pub(super) fn scan(
             Found::Packet(record) => record,
             Found::Damage(damage) => {
                 scanned.damage(damage);
+                // A broken segment may take as long as many packets.
+                scanned.is_stopped = !watch(reader.bytes_read());
+                if scanned.is_stopped {
+                    break;
+                }
                 continue;
             }
             Found::Broken(reason) => {
@@ -275,12 +290,7 @@ pub(super) fn scan(
             missing_before: missing.saturating_sub(told),
         })?;
         told = missing;
-        if scanned.interface_packets.len() <= number {
-            scanned.interface_packets.resize(number + 1, 0);
-        }
-        scanned.interface_packets[number] += 1;
-        scanned.packets += 1;
-        scanned.checked += u64::from(trust == Trust::Checked);
+        scanned.count(number, trust);
         scanned.disordered += u64::from(record.timed && record.time_ns < latest_ns);
         latest_ns = record.time_ns;
         if scanned.packets.is_multiple_of(LOOK_PACKETS) && !watch(reader.bytes_read()) {
@@ -307,4 +317,36 @@ pub(super) fn scan(
 /// Returns [`EngineError::Port`] if the file cannot be read. Faults in the file are not errors.
 pub fn check(reader: CaptureReader, watch: &mut Watch<'_>) -> Result<Scanned, EngineError> {
     scan(reader, watch, |_| Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use burstline_port::OpenedFiles;
+    use burstline_sys::temporary::TemporaryFolder;
+
+    use super::*;
+
+    fn block(kind: u32, body: &[u32]) -> Vec<u8> {
+        let length = 12 + 4 * body.len() as u32;
+        let words = [&[kind, length][..], body, &[length]].concat();
+        words.into_iter().flat_map(u32::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn a_file_of_damage_can_be_left() {
+        let folder = TemporaryFolder::create("burstline-scan-").unwrap();
+        let path = folder.file("x.pcapng");
+        let section = block(0x0A0D_0D0A, &[0x1A2B_3C4D, 1, u32::MAX, u32::MAX]);
+        let packet_and_rubbish = [block(6, &[0, 0, 0, 4, 4, 0]), vec![0xEE; 64]].concat();
+        let file = [section, block(1, &[1, 0]), packet_and_rubbish.repeat(3)].concat();
+        fs::write(&path, file).unwrap();
+        for (goes_on, packets, faults) in [(true, 3, 3), (false, 1, 1)] {
+            let reader = CaptureReader::open(&path, &OpenedFiles::default()).unwrap();
+            let scanned = check(reader, &mut |_| goes_on).unwrap();
+            assert_eq!(scanned.is_stopped, !goes_on);
+            assert_eq!((scanned.packets, scanned.faults.len()), (packets, faults));
+        }
+    }
 }

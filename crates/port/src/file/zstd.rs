@@ -38,6 +38,9 @@ pub(crate) fn window_bytes(address: &Address) -> Result<u64, AddressError> {
 /// Magic number and descriptor of a frame. Source: RFC 8878, 3.1.1.
 const DESCRIPTOR_END: usize = 5;
 
+/// The magic number of a frame. Source: RFC 8878, 3.1.1.
+const FRAME: u32 = 0xfd2f_b528;
+
 /// The magic numbers of skippable frames, without the last four bits. Source: RFC 8878, 3.1.2.
 const SKIPPABLE: u32 = 0x184d_2a50;
 

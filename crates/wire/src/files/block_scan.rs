@@ -51,6 +51,7 @@ impl Decoder {
             return Turn::need(here.len() + 1);
         }
         let first = (self.section_start.wrapping_sub(self.offset) % 4) as usize;
+        let first = first + zeros(within.get(first..).unwrap_or_default());
         for at in (first..within.len()).step_by(4) {
             let block_type = word(within, at, false);
             if is_known(block_type) && block_type != SECTION && self.leads_on(&within[at..], at) {
@@ -151,4 +152,11 @@ impl Decoder {
         // One byte, not four: the scan itself keeps the alignment.
         super::decoder::Turn::pass(here.len().min(1))
     }
+}
+
+/// Returns how many bytes of zeros to skip at the start, a multiple of 4: no block starts there. A
+/// segment that could not be decompressed has nothing else.
+fn zeros(bytes: &[u8]) -> usize {
+    let chunks = bytes.as_chunks::<64>().0.iter();
+    64 * chunks.take_while(|chunk| **chunk == [0; 64]).count()
 }

@@ -9,6 +9,9 @@
 //! ends with a trailer is the end of a segment. If a block header is invalid, we search for the
 //! next trailer byte by byte. A segment whose own trailer is damaged gets the end of the following
 //! segment: the two are decompressed as one piece.
+//!
+//! A file may have more than one frame. The ends of one describe that frame only, so such a file is
+//! read sequentially. Other bytes after the last block are reported as damage.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -18,6 +21,7 @@ use burstline_wire::files::{MAX_NEED, SegmentAhead, Trailer};
 use super::super::pieces::{BLOCK_BYTES, HEADER_BYTES};
 use super::block::BlockHead;
 use super::packed::MOST_SEGMENTS;
+use super::{FRAME, SKIPPABLE};
 
 /// Maximum blocks before the first trailer: those of the longest segment, and some more.
 const FIRST_BLOCKS: usize = MAX_NEED / BLOCK_BYTES + 16;
@@ -36,14 +40,18 @@ pub(super) struct Walk<'a> {
     pub(super) segment_bytes: u64,
     /// By segment number. Segments with the same end are one piece.
     pub(super) ends: Vec<u64>,
+    /// Where the bytes begin that belong to no block, if the file ends with such bytes.
+    pub(super) surplus: Option<u64>,
 }
 
 impl<'a> Walk<'a> {
-    /// Finds the ends of all segments. `None` if this is not a segmented recording.
+    /// Finds the ends of all segments. `None` if this is not a segmented recording, or not the only
+    /// frame of the file.
     pub(super) fn through(file: &'a File) -> Option<Self> {
         let length = file.metadata().ok()?.len();
         let at = HEADER_BYTES as u64;
-        let mut walk = Self { file, length, at, segment_bytes: 0, ends: Vec::new() };
+        let ends = Vec::new();
+        let mut walk = Self { file, length, at, segment_bytes: 0, ends, surplus: None };
         let mut blocks = 0;
         while walk.at < length {
             blocks += 1;
@@ -51,7 +59,15 @@ impl<'a> Walk<'a> {
             if walk.ends.is_empty() && (!is_steady || blocks > FIRST_BLOCKS) {
                 return None;
             }
-            if !is_steady && walk.search().is_none() {
+            if is_steady {
+                continue;
+            }
+            let surplus = walk.find_surplus();
+            if surplus.is_some_and(|at| walk.is_next_frame(at)) {
+                return None;
+            }
+            if walk.search().is_none() {
+                walk.surplus = surplus;
                 break;
             }
         }
@@ -65,12 +81,8 @@ impl<'a> Walk<'a> {
 
     /// Advances over the next block. `None` if there is none.
     fn step(&mut self) -> Option<()> {
-        let mut head = [0; BlockHead::BYTES];
-        self.file.read_exact_at(&mut head, self.at).ok()?;
-        let head = BlockHead::of(head);
-        let behind = self.at + (BlockHead::BYTES + head.content_bytes()) as u64;
-        let is_usual = head.kind <= BlockHead::COMPRESSED && head.size <= BLOCK_BYTES;
-        if !is_usual || behind > self.length || head.is_last && behind < self.length {
+        let (head, behind) = self.block()?;
+        if !is_usual(head) || behind > self.length || head.is_last && behind < self.length {
             return None;
         }
         if head.kind == BlockHead::RAW && head.size >= TAIL_BYTES {
@@ -78,6 +90,30 @@ impl<'a> Walk<'a> {
         }
         self.at = behind;
         Some(())
+    }
+
+    /// Returns the header of the next block, and the end of the block. `None` if there is none.
+    fn block(&self) -> Option<(BlockHead, u64)> {
+        let mut head = [0; BlockHead::BYTES];
+        self.file.read_exact_at(&mut head, self.at).ok()?;
+        let head = BlockHead::of(head);
+        Some((head, self.at + (BlockHead::BYTES + head.content_bytes()) as u64))
+    }
+
+    /// Returns where bytes begin that belong to no block, after a failed step. `None` if the file
+    /// only ends inside the block.
+    fn find_surplus(&self) -> Option<u64> {
+        let (head, behind) = self.block()?;
+        let at = if is_usual(head) { behind } else { self.at };
+        (at < self.length).then_some(at)
+    }
+
+    /// Whether another frame starts there, after the end of this one.
+    fn is_next_frame(&self, at: u64) -> bool {
+        let mut magic = [0; 4];
+        let is_read = at > self.at && self.file.read_exact_at(&mut magic, at).is_ok();
+        let magic = u32::from_le_bytes(magic);
+        is_read && (magic == FRAME || magic & !0xf == SKIPPABLE)
     }
 
     /// Records a segment that ends at `end`, if one does.
@@ -90,8 +126,8 @@ impl<'a> Walk<'a> {
         if !is_possible || self.segment_bytes != 0 && self.segment_bytes != bytes {
             return None;
         }
-        // Each skipped segment has a tail, too.
-        let most = (end - self.end()) / TAIL_BYTES as u64;
+        // Each skipped segment has bytes in the file, too.
+        let most = (end - self.end()) / least_bytes(bytes);
         let passed = number.checked_sub(self.ends.len() as u64)?;
         if passed >= most || number >= MOST_SEGMENTS as u64 {
             return None;
@@ -121,4 +157,15 @@ impl<'a> Walk<'a> {
         }
         None
     }
+}
+
+/// Returns the fewest bytes that a segment has in the file: its tail as it is, and 4 bytes for each
+/// block that repeats one byte.
+pub(super) fn least_bytes(segment_bytes: u64) -> u64 {
+    TAIL_BYTES as u64 + segment_bytes / BLOCK_BYTES as u64 * 4
+}
+
+/// Whether a recorder may have written such a block.
+fn is_usual(head: BlockHead) -> bool {
+    head.kind <= BlockHead::COMPRESSED && head.size <= BLOCK_BYTES
 }

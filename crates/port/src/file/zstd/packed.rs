@@ -18,8 +18,10 @@
 //! A missing table is rebuilt ([`Walk`]). Bytes after the last whole segment are then decompressed
 //! as far as possible.
 //!
-//! A table is a hint. It is ignored if its ends do not ascend or its checksum is wrong. The
-//! segments that it locates are verified as usual.
+//! A table is a hint. It is ignored if its checksum is wrong, or if its ends are closer together
+//! than segments can be. It describes its own frame only: it must come right after the last segment
+//! and end the file. So a file with other frames is read sequentially. The segments that a table
+//! locates are verified as usual.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -32,7 +34,7 @@ use burstline_wire::files::{MAX_NEED, SegmentAhead, TABLE_BLOCK, Trailer};
 use super::super::output::Output;
 use super::super::pieces::{DESCRIPTOR_AT, HAS_CHECKSUM, HEADER_BYTES, stored_at};
 use super::block::BlockHead;
-use super::found::Walk;
+use super::found::{Walk, least_bytes};
 use super::{ZstdReader, header_bytes};
 
 const MAGIC: &[u8; 8] = b"BurstZst";
@@ -134,6 +136,8 @@ pub(in super::super) struct Table {
     ends: Vec<u64>,
     /// Decompressed bytes after the last segment, in a file that was not closed.
     rest: Vec<u8>,
+    /// Where the bytes begin that belong to no block, if the file ends with such bytes.
+    surplus: Option<u64>,
 }
 
 impl Table {
@@ -151,10 +155,10 @@ impl Table {
             return None;
         }
         let walk = Walk::through(file)?;
-        let (end, segment_bytes) = (walk.end(), walk.segment_bytes);
-        let mut table = Self { header, segment_bytes, ends: walk.ends, rest: Vec::new() };
-        let length = file.metadata().ok()?.len();
-        let behind = length.saturating_sub(end).min(2 * segment_bytes);
+        let (end, segment_bytes, surplus) = (walk.end(), walk.segment_bytes, walk.surplus);
+        let mut table = Self { header, segment_bytes, ends: walk.ends, rest: Vec::new(), surplus };
+        let blocks_end = surplus.unwrap_or(file.metadata().ok()?.len());
+        let behind = blocks_end.saturating_sub(end).min(2 * segment_bytes);
         table.rest = table.unpack(file, end..end + behind, window_bytes, segment_bytes).ok()?;
         if table.rest.starts_with(&TABLE_BLOCK.to_le_bytes()) {
             table.rest.clear();
@@ -183,14 +187,15 @@ impl Table {
     /// Returns the table of a regular file; `None` if there is no usable one.
     fn load(file: &File) -> Option<Self> {
         let end = file.metadata().ok()?.len().checked_sub(BlockHead::BYTES as u64)?;
-        let mut foot = [0; FOOT_BYTES];
+        let (mut foot, mut last) = ([0; FOOT_BYTES], [0; BlockHead::BYTES]);
         file.read_exact_at(&mut foot, end.checked_sub(FOOT_BYTES as u64 + 4)?).ok()?;
+        file.read_exact_at(&mut last, end).ok()?;
         let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| foot[at + byte]));
         let (segment_bytes, segments, checksum) = (number(0), number(4) as usize, number(8));
         let is_usual = (1..=MOST_SEGMENTS).contains(&segments)
             && segment_bytes.is_power_of_two()
             && segment_bytes as usize <= MAX_NEED;
-        if foot[12..] != *MAGIC || !is_usual {
+        if foot[12..] != *MAGIC || last != BlockHead::LAST || !is_usual {
             return None;
         }
         let mut list = vec![0; 8 * segments];
@@ -200,13 +205,32 @@ impl Table {
         let ends: Vec<u64> = ends.collect();
         let mut header = [0; HEADER_BYTES];
         file.read_exact_at(&mut header, 0).ok()?;
+        let (segment_bytes, last_end) = (segment_bytes.into(), ends[segments - 1]);
         let is_sound = crc32c::crc32c(&list) == checksum
-            && ends.is_sorted()
-            && ends[0] >= HEADER_BYTES as u64
-            && ends[segments - 1] <= end - behind;
-        let segment_bytes = segment_bytes.into();
-        is_sound.then_some(Self { header, segment_bytes, ends, rest: Vec::new() })
+            && are_possible(&ends, segment_bytes)
+            && is_right_before_table(last_end, behind, end);
+        is_sound.then_some(Self { header, segment_bytes, ends, rest: Vec::new(), surplus: None })
     }
+}
+
+/// Whether each segment has as many bytes as it needs. Without this, a few bytes of a forged table
+/// would stand for megabytes.
+fn are_possible(ends: &[u64], segment_bytes: u64) -> bool {
+    let (least, mut start) = (least_bytes(segment_bytes), HEADER_BYTES as u64);
+    ends.iter().all(|&end| {
+        let bytes = end.checked_sub(start);
+        start = end;
+        bytes.is_some_and(|bytes| bytes >= least)
+    })
+}
+
+/// Whether the last segment ends where the blocks of the table begin. The first end is `behind`
+/// bytes before the end of the table's block, which ends at `end`. This does not hold for the table
+/// of a later frame: its ends count from the start of that frame.
+fn is_right_before_table(last_end: u64, behind: u64, end: u64) -> bool {
+    // The block begins with its type and length. An empty block of the frame precedes it.
+    let stored = stored_at(behind + 8).map(|(before, _)| before + 2 * BlockHead::BYTES as u64);
+    stored.and_then(|stored| end.checked_sub(stored)) == Some(last_end)
 }
 
 /// Reads a file that has a table, segment by segment: damage of one does not affect the others. A
@@ -287,7 +311,7 @@ impl<F: AsRef<File>> Packed<F> {
 impl<F: AsRef<File>> Read for Packed<F> {
     fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
         if self.position >= self.capture_bytes() {
-            return Ok(0);
+            return self.table.surplus.map_or(Ok(0), |at| Err(surplus(at)));
         }
         let number = self.position / self.table.segment_bytes;
         if self.number != Some(number) {
@@ -300,6 +324,12 @@ impl<F: AsRef<File>> Read for Packed<F> {
     }
 }
 
+/// The error after the last segment, if bytes follow that belong to no block.
+fn surplus(at: u64) -> io::Error {
+    let text = format!("the bytes from file offset {at} on belong to no frame");
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
 /// Reads uncompressed bytes before `end`; `behind` is the distance from the first of them to the
 /// end of the piece. `None` if they do not exist.
 fn read_stored(file: &File, end: u64, mut behind: u64, mut place: &mut [u8]) -> Option<()> {
@@ -310,4 +340,65 @@ fn read_stored(file: &File, end: u64, mut behind: u64, mut place: &mut [u8]) -> 
         (behind, place) = (behind - here.len() as u64, rest);
     }
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use rustix::fs::{MemfdFlags, memfd_create};
+
+    use super::super::super::naming::Compression;
+    use super::super::super::pieces::Pieces;
+    use super::*;
+
+    fn load(bytes: &[u8]) -> Option<Vec<u64>> {
+        let mut file = File::from(memfd_create("recording", MemfdFlags::CLOEXEC).unwrap());
+        file.write_all(bytes).unwrap();
+        Table::load(&file).map(|table| table.ends)
+    }
+
+    /// Returns a frame of stored bytes up to the last of these ends, and the table.
+    fn frame(ends: &[u64], segment_bytes: usize) -> Vec<u8> {
+        let mut pieces = Pieces::new(Compression::Zstd);
+        let mut front = pieces.next_with_tail(&[7; 4000], 0).unwrap();
+        front.resize(ends[ends.len() - 1] as usize, 7);
+        let table = pieces.next_with_tail(&table(ends, segment_bytes), 0).unwrap();
+        [&front, &table, pieces.end()].concat()
+    }
+
+    #[test]
+    fn a_table_describes_the_whole_file_or_nothing() {
+        // The longer table has two blocks.
+        for segments in [4, 20_000] {
+            let ends: Vec<u64> = (1..=segments).map(|number| number * 200).collect();
+            let whole = frame(&ends, 4096);
+            assert_eq!(load(&whole), Some(ends));
+            for other in [
+                [&whole[..], &whole].concat(),
+                [&whole[..], b"x"].concat(),
+                [&[0_u8; 3][..], &whole].concat(),
+                [&whole[..whole.len() - 1], &[9]].concat(),
+                whole[3..].to_vec(),
+            ] {
+                assert_eq!(load(&other), None, "{segments}: {} bytes", other.len());
+            }
+        }
+    }
+
+    #[test]
+    fn no_segment_has_fewer_bytes_than_it_needs() {
+        for (ends, segment_bytes, is_possible) in [
+            (&[4012, 4012][..], 4096, false),
+            (&[3869, 4012], 4096, false),
+            (&[3868, 4012], 4096, true),
+            (&[149, 4012], 4096, false),
+            (&[3000, 2000, 4012], 4096, false),
+            (&[3357, 4012], 16 << 20, false),
+            (&[3356, 4012], 16 << 20, true),
+        ] {
+            let found = load(&frame(ends, segment_bytes));
+            assert_eq!(found.is_some(), is_possible, "{ends:?}");
+        }
+    }
 }
