@@ -20,8 +20,7 @@ mod safe;
 use burstline_sys::direct::Creation;
 
 pub(super) use chores::Made;
-pub(super) use names::Names;
-pub(super) use names::with_suffix;
+pub(super) use names::{Attempts, Names, with_suffix};
 pub use names::{newest_numbered, numbered, rotated};
 pub(super) use rules::{Filled, Rules};
 pub(super) use safe::{Closed, Mark, PortTally, Safe, Unsafe};

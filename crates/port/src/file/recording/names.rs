@@ -52,6 +52,26 @@ impl Names {
     }
 }
 
+/// The paths to try for a file, until one is free.
+#[derive(Debug, Default)]
+pub(in super::super) struct Attempts {
+    name: String,
+    /// The last number that was tried.
+    number: u32,
+}
+
+impl Attempts {
+    /// Returns the next path to try. Files of one name go on where the last one was: those before
+    /// it are not tried again. So no name is used twice in a run, even if its file was moved.
+    pub(in super::super) fn next(&mut self, name: &str) -> PathBuf {
+        if self.name != name {
+            (self.name, self.number) = (name.to_owned(), 0);
+        }
+        self.number += 1;
+        numbered(name, self.number).into()
+    }
+}
+
 /// Returns the newest file of a rotation, as listed by [`rotated`], or `None`.
 ///
 /// # Errors
@@ -125,6 +145,13 @@ mod tests {
         assert_eq!(numbered(".hidden", 2), ".hidden-2");
         assert_eq!(numbered("x.tar.gz", 10), "x-10.tar.gz");
         assert_eq!(numbered("a.b/x.zst", 2), "a.b/x-2.zst");
+    }
+
+    #[test]
+    fn a_name_is_tried_once() {
+        let mut attempts = Attempts::default();
+        let tried = ["x.pcap", "x.pcap", "y", "y", "x.pcap"].map(|name| attempts.next(name));
+        assert_eq!(tried, ["x.pcap", "x-2.pcap", "y", "y-2", "x.pcap"].map(PathBuf::from));
     }
 
     #[test]
