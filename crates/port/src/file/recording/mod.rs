@@ -12,6 +12,7 @@
 //! - K2. No existing file is overwritten by a rotation: if a name is taken, the file gets a number.
 //! - K3. Only files created by this run are removed, and only if they still exist under their name.
 
+mod before;
 mod chores;
 mod names;
 mod rules;
@@ -19,6 +20,7 @@ mod safe;
 
 use burstline_sys::direct::Creation;
 
+pub(super) use before::{START_BYTES, comment, packets_before};
 pub(super) use chores::Made;
 pub(super) use names::{Attempts, Names, with_suffix};
 pub use names::{newest_numbered, numbered, rotated};

@@ -15,6 +15,7 @@ use super::super::layout::{Layout, Target};
 use super::super::output::{Stop, end_job};
 use super::super::recording::{
     Attempts, Closed, Filled, Made, Mark, Names, OutputOptions, Rotation, Rules, Safe, Unsafe,
+    comment,
 };
 use super::{Body, ClosingCounts, Described, FileSink, InFile};
 use crate::opened::OpenedFiles;
@@ -294,6 +295,17 @@ impl FileSink {
                 0 => self.end_file()?,
                 room => return Ok(room),
             }
+        }
+    }
+
+    /// Returns the comment of the next file's section. It says how many packets of the recording
+    /// are in the files before; a recording of one file needs none.
+    pub(super) fn take_comment(&mut self) -> String {
+        let before = self.first_packet + self.accepted_before;
+        match self.resumed.take() {
+            Some(old) => comment(before, &old.comment),
+            None if self.files.rotating.is_some() => comment(before, ""),
+            None => String::new(),
         }
     }
 
