@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use crate::support::sharing::{pcap_header, pcap_packets};
 use crate::support::{Directory, Run, judged_packets, other, run};
@@ -78,4 +79,55 @@ fn a_plain_file_without_closing_counts_was_broken_off() {
     fs::write(last, &bytes[..bytes.len() - length]).unwrap();
     let said = record(&directory, "x.pcapng", &["--resume"]).stderr;
     assert!(said.contains("which was broken off: 10 packets"), "{said}");
+}
+
+/// Sets the time at which a file was last written.
+fn set_written(path: &Path, time: SystemTime) {
+    fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+}
+
+/// Goes on with `x.pcapng`, and returns the name of the file that it follows.
+fn followed(directory: &Directory) -> String {
+    let said = record(directory, "x.pcapng", &["--resume"]).stderr;
+    let name = said.split_once("resumes after ").unwrap().1.split_once(',').unwrap().0;
+    name.rsplit_once('/').unwrap().1.to_owned()
+}
+
+/// The time in a name says nothing of the order: here it is a later one, then always the same.
+#[test]
+fn the_file_that_was_written_last_is_followed() {
+    let directory = Directory::new("resume-order");
+    record(&directory, "x.pcapng", &[]);
+    let later = directory.file("x_00003_20990101000000.pcapng");
+    fs::rename(&files(&directory, "x_00003_", "")[0], &later).unwrap();
+    let ago = SystemTime::now() - Duration::from_secs(3600);
+    files(&directory, "x_", "").iter().for_each(|path| set_written(path, ago));
+    assert_eq!(followed(&directory), "x_00003_20990101000000.pcapng");
+    let second = followed(&directory);
+    assert!(second.starts_with("x_00003_2023") && !second.contains('-'), "{second}");
+    let third = followed(&directory);
+    assert!(third.starts_with("x_00003_2023") && third.ends_with("-2.pcapng"), "{third}");
+    // An empty file, as of a recorder that was killed at once, has no number of its own.
+    fs::write(directory.file("x_00009_20231114221320.pcapng"), "").unwrap();
+    assert_eq!(followed(&directory), "x_00009_20231114221320.pcapng");
+    let fifth = &files(&directory, "x_00001_", "-5.pcapng")[0];
+    assert!(text(fifth).contains("packets before this file: 120; resumes after "));
+}
+
+#[test]
+fn a_file_from_the_future_is_followed_once() {
+    let directory = Directory::new("resume-future");
+    record(&directory, "x.pcapng", &[]);
+    let last = &files(&directory, "x_00003_", "")[0];
+    set_written(last, SystemTime::now() + Duration::from_secs(36_000));
+    // The clock was set back since, and the numbers say which files are newer.
+    let name = last.file_name().unwrap().to_string_lossy();
+    assert_eq!(followed(&directory), name);
+    for number in [2, 3] {
+        let name = followed(&directory);
+        let end = format!("-{number}.pcapng");
+        assert!(name.starts_with("x_00003_2023") && name.ends_with(&end), "{name}");
+    }
+    let fourth = &files(&directory, "x_00001_", "-4.pcapng")[0];
+    assert!(text(fourth).contains("packets before this file: 90; resumes after "));
 }
