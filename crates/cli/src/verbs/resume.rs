@@ -27,7 +27,9 @@ pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
     let path = args.write();
     let is_one = striped_paths(path).is_ok_and(|paths| paths.len() == 1);
     if path == "-" || !is_one {
-        return Err(Failure::usage("--resume continues one regular file: name one with --write"));
+        let what = "--resume continues one regular file, or the files of -b: name it with --write, \
+                    without braces, not -";
+        return Err(Failure::usage(what));
     }
     let (files, next) = match args.files.rotation() {
         Some(_) => (rotated(Path::new(path)).map_err(EngineError::from)?, path.to_owned()),
@@ -63,7 +65,7 @@ fn look_at(path: &Path, before: &[PathBuf]) -> Result<Resumed, Failure> {
     let (packets, corrupt, missing) = (checked.packets, checked.lost.corrupt, checked.lost.missing);
     let comment = format!(
         "resumes after {name}, which {state}: {packets} packets, {corrupt} corrupt, \
-         {missing} missing; packets between the two files are not counted"
+         {missing} missing; packets that came between the two files are in no count"
     );
     Ok(Resumed { first_packet, comment })
 }
