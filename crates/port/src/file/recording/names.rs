@@ -65,8 +65,8 @@ pub(in super::super) struct Attempts {
 }
 
 impl Attempts {
-    /// Returns the next path to try. Files of one name go on where the last one was: those before
-    /// it are not tried again. So no name is used twice in a run, even if its file was moved.
+    /// Returns the next path to try. Files in a row with one name go on where the last one was, and
+    /// do not try the paths before it. So none takes the path of a file that was moved meanwhile.
     pub(in super::super) fn next(&mut self, name: &str) -> PathBuf {
         if self.name != name {
             (self.name, self.number) = (name.to_owned(), 0);
