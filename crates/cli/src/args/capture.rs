@@ -78,9 +78,10 @@ pub(crate) struct CaptureArgs {
     #[arg(long)]
     pub(crate) lossless: bool,
 
-    /// Continue a recording that was broken off. FILE stays as it is; the next free file (FILE-2,
-    /// or the next of -b) begins with the packet numbers that follow FILE's. Its section's comment
-    /// says what FILE has, and what was lost in it
+    /// Continue a recording that was broken off, in a new file: FILE-2 after FILE, or with -b the
+    /// next one after the file that was written last. Files that are there stay as they are, and
+    /// packet numbers go on. The comment of the new file, which capinfos shows, says what the file
+    /// before it has, and what was lost in it. If there is no file yet, a recording begins
     #[arg(long, requires = "write", conflicts_with_all = ["keep", "file_bytes", "file_ns"])]
     pub(crate) resume: bool,
 

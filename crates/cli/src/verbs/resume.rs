@@ -1,14 +1,15 @@
 //! `burstline capture --resume`: examines an interrupted recording and chooses the next file.
 //!
 //! Nothing is appended to the last file: a crash may have left a torn tail. Its packets are counted
-//! again without privileges, and the comment of the next file reports them.
+//! again without privileges, and the comment of the next file reports them. It says how many
+//! packets are in the files before it, too, so of them none is read at the next start.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use burstline_engine::{EngineError, Scanned};
 use burstline_port::{OpenedFiles, Resumed, numbered, rotated, striped_paths};
-use burstline_wire::files::MAX_NEED;
+use burstline_wire::files::{Counters, FileKind, MAX_NEED};
 
 use super::archive;
 use crate::args::CaptureArgs;
@@ -26,7 +27,9 @@ pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
     let path = args.write();
     let is_one = striped_paths(path).is_ok_and(|paths| paths.len() == 1);
     if path == "-" || !is_one {
-        return Err(Failure::usage("--resume continues one regular file: name one with --write"));
+        let what = "--resume continues one regular file, or the files of -b: name it with --write, \
+                    without braces, not -";
+        return Err(Failure::usage(what));
     }
     let (files, next) = match args.files.rotation() {
         Some(_) => (rotated(Path::new(path)).map_err(EngineError::from)?, path.to_owned()),
@@ -52,16 +55,17 @@ fn look_at(path: &Path, before: &[PathBuf]) -> Result<Resumed, Failure> {
         let comment = format!("resumes after {name}, which is empty");
         return Ok(Resumed { first_packet: packets_of(before), comment });
     }
-    let checked = check(path)?;
-    let first_packet = next_packet(&checked).unwrap_or_else(|| match is_long(path) {
+    let examined = Examined::of(path)?;
+    let checked = &examined.checked;
+    let first_packet = examined.next_packet().unwrap_or_else(|| match examined.is_alone(path) {
         true => checked.packets,
         false => packets_of(before) + checked.packets,
     });
-    let state = if checked.is_sound() { "is whole" } else { "was broken off" };
+    let state = if examined.is_whole() { "is whole" } else { "was broken off" };
     let (packets, corrupt, missing) = (checked.packets, checked.lost.corrupt, checked.lost.missing);
     let comment = format!(
         "resumes after {name}, which {state}: {packets} packets, {corrupt} corrupt, \
-         {missing} missing; packets between the two files are not counted"
+         {missing} missing; packets that came between the two files are in no count"
     );
     Ok(Resumed { first_packet, comment })
 }
@@ -70,36 +74,64 @@ fn is_empty(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.len() == 0)
 }
 
-/// Returns whether a file is longer than any segment.
-fn is_long(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.len() > MAX_NEED as u64)
+/// A file that was read from start to end.
+struct Examined {
+    checked: Scanned,
+    /// Packets of its recording in the files before it, if its comment says so.
+    before: Option<u64>,
 }
 
-fn check(path: &Path) -> Result<Scanned, Failure> {
-    let reader = archive::open(path, &OpenedFiles::default())?;
-    archive::without_rights(|| burstline_engine::check(reader, &mut |_| true))
+impl Examined {
+    fn of(path: &Path) -> Result<Self, Failure> {
+        let mut reader = archive::open(path, &OpenedFiles::default())?;
+        archive::without_rights(|| {
+            let before = reader.read_packets_before()?;
+            let checked = burstline_engine::check(reader, &mut |_| true)?;
+            Ok(Self { checked, before })
+        })
+    }
+
+    /// Returns the number of the packet after those of the file. `None` if the file does not
+    /// contain it: pcap, and plain pcapng that is of an earlier version or began a recording.
+    fn next_packet(&self) -> Option<u64> {
+        let checked = &self.checked;
+        let Some(last) = checked.recorded.last else { return Some(self.before? + checked.packets) };
+        let unchecked = checked.packets - checked.checked;
+        Some(last.first_packet + u64::from(last.packets) + unchecked)
+    }
+
+    /// Whether a file without numbers was never part of a recording with them: pcap has no place
+    /// for them, and plain pcapng of an earlier version is not longer than a segment.
+    fn is_alone(&self, path: &Path) -> bool {
+        let is_classic = matches!(self.checked.kind, Some(FileKind::Pcap { .. }));
+        let is_long = fs::metadata(path).is_ok_and(|found| found.len() > MAX_NEED as u64);
+        is_classic || is_long
+    }
+
+    /// Whether the file is sound, and has the closing counts with which a recording ends. pcap has
+    /// no counts.
+    fn is_whole(&self) -> bool {
+        let mut counters = self.checked.interfaces.iter().map(|interface| &interface.counters);
+        let is_closed = self.checked.kind != Some(FileKind::Pcapng)
+            || counters.any(|counters| *counters != Counters::default());
+        self.checked.is_sound() && is_closed
+    }
 }
 
-/// Returns the number of the packet after those of a file. `None` if the file is plain pcapng and
-/// does not contain it, like one that ended within its first segment.
-fn next_packet(checked: &Scanned) -> Option<u64> {
-    let unchecked = checked.packets - checked.checked;
-    let last = checked.recorded.last?;
-    Some(last.first_packet + u64::from(last.packets) + unchecked)
-}
-
-/// Returns the number of the packet after those of all files. It is that of the last file with
-/// segments, plus the packets of plain files after it. A plain file longer than a segment, or an
-/// unreadable one, was never part of such a recording. Files before it do not count.
+/// Returns the number of the packet after those of all files, oldest first. It is that of the last
+/// file that says it, plus the packets of the files after it. An unreadable file was never part of
+/// such a recording. Files before it do not count.
+///
+/// Cost: reads the newest file that says it, and those after it.
 fn packets_of(files: &[PathBuf]) -> u64 {
     let mut packets = 0;
     for path in files.iter().rev().filter(|path| !is_empty(path)) {
-        let Ok(checked) = check(path) else { break };
-        if let Some(number) = next_packet(&checked) {
+        let Ok(examined) = Examined::of(path) else { break };
+        if let Some(number) = examined.next_packet() {
             return number + packets;
         }
-        packets += checked.packets;
-        if is_long(path) {
+        packets += examined.checked.packets;
+        if examined.is_alone(path) {
             break;
         }
     }

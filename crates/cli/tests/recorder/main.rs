@@ -9,3 +9,4 @@ mod recorded_losses;
 mod recorder;
 mod recorder_disk;
 mod recorder_kept;
+mod recorder_resumed;

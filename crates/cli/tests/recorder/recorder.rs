@@ -211,6 +211,18 @@ fn names_and_limits_are_those_of_tcpdump() {
     assert_eq!(packets(&directory), [10, 10, 10]);
 }
 
+/// Without a conversion in the name, a file that was moved leaves its name free for the next one.
+#[test]
+fn a_name_that_was_moved_is_not_used_again() {
+    let directory = Directory::new("moved");
+    let to = directory.file("x.pcapng");
+    let job = ["capture", "gen:?packets=100&rate=200", "-w", &to, "-G", "0.05"];
+    let report = run_json(&[&job[..], &["--on-close", "mv {} {}.done"]].concat(), 0);
+    assert_eq!(report["total"]["delivered"], 100);
+    // A name that was used twice would have been moved over the first file of that name.
+    assert_eq!(packets(&directory).iter().sum::<u64>(), 100);
+}
+
 #[test]
 fn a_rotation_needs_files_and_a_limit() {
     for (flags, what) in [

@@ -322,8 +322,8 @@ impl FileSink {
 
     /// Starts the file with its first interface.
     fn start(&mut self, interface: &InterfaceDescription<'_>) -> io::Result<()> {
-        let resumed = self.resumed.take();
-        let section = section(resumed.as_ref().map_or("", |old| &old.comment));
+        let comment = self.take_comment();
+        let section = section(&comment);
         let (link, snapshot_bytes) = (interface.link, self.snapshot_bytes);
         // `Closed` remains if a step below fails.
         let bytes = self.layout.segment_bytes;

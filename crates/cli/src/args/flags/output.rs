@@ -18,8 +18,9 @@ pub(crate) struct OutputArgs {
     /// Begin the next file when the current one is full; repeat it for several limits (the first
     /// one reached counts), as in dumpcap: filesize:KB (of 1000 bytes), duration:S, interval:S
     /// (where the time is a multiple of S), packets:N. files:N keeps the newest N files of this run
-    /// and removes older ones. Times are those of packets. Files are called
-    /// NAME_00001_YYYYMMDDhhmmss.ext, by the local time of their first packet
+    /// and removes older ones; files of earlier runs stay, also with --resume. Times are those of
+    /// packets. Files are called NAME_00001_YYYYMMDDhhmmss.ext, by the local time of their first
+    /// packet; if a name is taken, NAME_00001_YYYYMMDDhhmmss-2.ext
     #[arg(short = 'b', long = "rotate", value_name = "RULE", value_parser = rule)]
     #[arg(requires = "write")]
     pub(crate) rotate: Vec<Rule>,
@@ -31,13 +32,13 @@ pub(crate) struct OutputArgs {
     pub(crate) file_bytes: Option<u64>,
 
     /// As tcpdump: begin the next file after S seconds. FILE may have strftime's conversions:
-    /// -w x-%H%M%S.pcapng
+    /// -w x-%H%M%S.pcapng. A name that is taken gets -2, -3 and so on, before the extension
     #[arg(short = 'G', value_name = "S", value_parser = seconds_ns)]
     #[arg(requires = "write", conflicts_with = "rotate")]
     pub(crate) file_ns: Option<u64>,
 
-    /// As tcpdump: with -C keep the newest N files of this run, with numbers of equal length; with
-    /// -G end after N files
+    /// As tcpdump: with -C keep the newest N files of this run and remove older ones, with leading
+    /// zeros in their numbers; with -G end after N files
     #[arg(short = 'W', value_name = "N", value_parser = values::number::<u64>(1..=1_000_000))]
     #[arg(conflicts_with = "rotate")]
     pub(crate) file_count: Option<u64>,

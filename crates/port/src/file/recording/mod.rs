@@ -9,9 +9,11 @@
 //! ```
 //!
 //! - K1. A packet is called safe when a sync that began after it was written has returned.
-//! - K2. No existing file is overwritten by a rotation: if a name is taken, the file gets a number.
+//! - K2. No existing file is overwritten by a rotation: if a name is taken, the file gets a further
+//!   number, as in `x-2.pcapng`.
 //! - K3. Only files created by this run are removed, and only if they still exist under their name.
 
+mod before;
 mod chores;
 mod names;
 mod rules;
@@ -19,9 +21,9 @@ mod safe;
 
 use burstline_sys::direct::Creation;
 
+pub(super) use before::{START_BYTES, comment, packets_before};
 pub(super) use chores::Made;
-pub(super) use names::Names;
-pub(super) use names::with_suffix;
+pub(super) use names::{Attempts, Names, with_suffix};
 pub use names::{newest_numbered, numbered, rotated};
 pub(super) use rules::{Filled, Rules};
 pub(super) use safe::{Closed, Mark, PortTally, Safe, Unsafe};
@@ -50,9 +52,9 @@ pub struct OutputOptions {
 /// An interrupted recording that continues in another file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resumed {
-    /// The number of the next packet.
+    /// The number of the next packet, from 0: how many packets are in the files before.
     pub first_packet: u64,
-    /// What happened to it, for the next file's section comment.
+    /// What happened to it, for the next file's section comment, behind the number.
     pub comment: String,
 }
 
@@ -106,7 +108,8 @@ pub struct Rotation {
     pub naming: FileNaming,
 }
 
-/// How the files of a rotation are named, if `-w` is `FILE.ext`.
+/// How the files of a rotation are named, if `-w` is `FILE.ext`. A name that is taken gets `-2` and
+/// so on before its extension.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileNaming {
     /// As dumpcap does: `FILE_00001_YYYYMMDDhhmmss.ext`, the local time of the first packet.

@@ -1,13 +1,17 @@
 //! Names of files.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use burstline_sys::calendar::format_local;
 
+use super::super::CaptureReader;
 use super::super::place::folder_of;
 use super::{FileNaming, Rotation};
 use crate::PortError;
+use crate::opened::OpenedFiles;
 
 /// Generates names for the files of a run, in sequence.
 #[derive(Debug)]
@@ -52,6 +56,26 @@ impl Names {
     }
 }
 
+/// The paths to try for a file, until one is free.
+#[derive(Debug, Default)]
+pub(in super::super) struct Attempts {
+    name: String,
+    /// The last number that was tried.
+    number: u32,
+}
+
+impl Attempts {
+    /// Returns the next path to try. Files in a row with one name go on where the last one was, and
+    /// do not try the paths before it. So none takes the path of a file that was moved meanwhile.
+    pub(in super::super) fn next(&mut self, name: &str) -> PathBuf {
+        if self.name != name {
+            (self.name, self.number) = (name.to_owned(), 0);
+        }
+        self.number += 1;
+        numbered(name, self.number).into()
+    }
+}
+
 /// Returns the newest file of a rotation, as listed by [`rotated`], or `None`.
 ///
 /// # Errors
@@ -60,31 +84,81 @@ pub fn newest_numbered(path: &Path) -> Result<Option<PathBuf>, PortError> {
     Ok(rotated(path)?.pop())
 }
 
-/// Returns the files of a rotation with [`FileNaming::Numbered`] names, by time, and those of the
-/// same time by number: the newest is the last.
+/// Returns the files of a rotation with [`FileNaming::Numbered`] names, with or without a further
+/// number behind the time: the newest is the last.
+///
+/// They are in the order in which they were last written, and then in that of their numbers. The
+/// time in a name is that of a packet, and local: it falls back with each end of summer time. If
+/// the clock was set back, files are from the future. Then the packets before a file, which its
+/// comment has, decide whether it is newer than the others.
+///
+/// Cost: opens no file unless one is from the future.
 ///
 /// # Errors
 /// [`PortError::Io`]: the folder cannot be read.
 pub fn rotated(path: &Path) -> Result<Vec<PathBuf>, PortError> {
     let folder = folder_of(path);
     let fail = |error| PortError::Io { action: "read", path: folder.to_owned(), error };
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let (stem, extension) = split(&name);
-    let place = |name: &str| {
-        let rest = name.strip_prefix(stem)?.strip_prefix('_')?.strip_suffix(extension)?;
-        let (number, time) = rest.split_once('_')?;
-        let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let is_ours = is_digits(number) && is_digits(time) && !time.is_empty();
-        Some((time.to_owned(), number.parse::<u64>().ok()?)).filter(|_| is_ours)
-    };
+    let base = path.file_name().unwrap_or_default().to_string_lossy();
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(fail)? {
         let entry = entry.map_err(fail)?;
-        let place = place(&entry.file_name().to_string_lossy());
-        found.extend(place.map(|place| (place, entry.path())));
+        let name = entry.file_name();
+        let Some(place) = Place::of(&name.to_string_lossy(), &base) else { continue };
+        match entry.metadata().and_then(|metadata| metadata.modified()) {
+            Ok(written) => found.push(Rotated { written, place, path: path.with_file_name(name) }),
+            // Another program has moved it in the meantime.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(fail(error)),
+        }
     }
     found.sort_unstable();
-    Ok(found.into_iter().map(|(_, path)| path).collect())
+    let now = SystemTime::now();
+    let future_at = found.partition_point(|file| file.written <= now);
+    let (past, future) = found.split_at(future_at);
+    if !past.is_empty() && !future.is_empty() && newest_packets(past) > newest_packets(future) {
+        found.rotate_left(future_at);
+    }
+    Ok(found.into_iter().map(|file| file.path).collect())
+}
+
+/// A file of a rotation; the order of the fields is that of the files.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rotated {
+    written: SystemTime,
+    place: Place,
+    path: PathBuf,
+}
+
+/// The numbers in the name of a file: in its run, and behind the time if the name was taken.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    number: u64,
+    attempt: u32,
+}
+
+impl Place {
+    /// Reads the name of a file, if it is one of the rotation with this base name.
+    fn of(name: &str, base: &str) -> Option<Self> {
+        let (stem, extension) = split(base);
+        let rest = name.strip_prefix(stem)?.strip_prefix('_')?.strip_suffix(extension)?;
+        let (number, time) = rest.split_once('_')?;
+        let (time, attempt) = time.split_once('-').unwrap_or((time, "1"));
+        let is_number =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_ours = [number, time, attempt].into_iter().all(is_number);
+        let place = Self { number: number.parse().ok()?, attempt: attempt.parse().ok()? };
+        Some(place).filter(|_| is_ours)
+    }
+}
+
+/// Returns the packets before the newest of these files that says so.
+fn newest_packets(files: &[Rotated]) -> Option<u64> {
+    files.iter().rev().find_map(|file| {
+        let path = file.path.to_string_lossy();
+        let mut reader = CaptureReader::open(&path, &OpenedFiles::default()).ok()?;
+        reader.read_packets_before().ok()?
+    })
 }
 
 /// Returns the name of file number `number`, from 1. The number precedes the extension; for a
@@ -125,6 +199,27 @@ mod tests {
         assert_eq!(numbered(".hidden", 2), ".hidden-2");
         assert_eq!(numbered("x.tar.gz", 10), "x-10.tar.gz");
         assert_eq!(numbered("a.b/x.zst", 2), "a.b/x-2.zst");
+    }
+
+    #[test]
+    fn a_name_that_was_taken_is_one_of_the_rotation() {
+        let place =
+            |name| Place::of(name, "x.pcapng.gz").map(|place| (place.number, place.attempt));
+        assert_eq!(place("x_00007_20261101013000.pcapng.gz"), Some((7, 1)));
+        assert_eq!(place("x_00007_20261101013000-12.pcapng.gz"), Some((7, 12)));
+        for other in ["x_00007_.pcapng.gz", "x_00007_1-.pcapng.gz", "x_00007_1-b.pcapng.gz"] {
+            assert_eq!(place(other), None, "{other}");
+        }
+        assert_eq!(place("x_00007_1-2-3.pcapng.gz"), None);
+        assert_eq!(place("x_00007_1.pcapng"), None);
+        assert_eq!(place("x-2.pcapng.gz"), None);
+    }
+
+    #[test]
+    fn a_name_is_tried_once() {
+        let mut attempts = Attempts::default();
+        let tried = ["x.pcap", "x.pcap", "y", "y", "x.pcap"].map(|name| attempts.next(name));
+        assert_eq!(tried, ["x.pcap", "x-2.pcap", "y", "y-2", "x.pcap"].map(PathBuf::from));
     }
 
     #[test]

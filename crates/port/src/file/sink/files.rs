@@ -14,7 +14,8 @@ use burstline_wire::files::{Counters, LossCause};
 use super::super::layout::{Layout, Target};
 use super::super::output::{Stop, end_job};
 use super::super::recording::{
-    Closed, Filled, Made, Mark, Names, OutputOptions, Rotation, Rules, Safe, Unsafe, numbered,
+    Attempts, Closed, Filled, Made, Mark, Names, OutputOptions, Rotation, Rules, Safe, Unsafe,
+    comment,
 };
 use super::{Body, ClosingCounts, Described, FileSink, InFile};
 use crate::opened::OpenedFiles;
@@ -28,6 +29,7 @@ struct Rotating {
     rotation: Rotation,
     rules: Rules,
     names: Names,
+    attempts: Attempts,
     /// Closed files of this run that still exist, oldest first.
     made: VecDeque<Made>,
     /// Files started.
@@ -109,7 +111,8 @@ impl Files {
         let segment_bytes = layout.has_places().then_some(layout.segment_bytes as u64);
         let rules = Rules::new(&rotation, segment_bytes);
         let names = Names::new(Path::new(target), &rotation);
-        Ok(Rotating { rotation, rules, names, made: VecDeque::new(), begun: 0 })
+        let (attempts, made) = (Attempts::default(), VecDeque::new());
+        Ok(Rotating { rotation, rules, names, attempts, made, begun: 0 })
     }
 
     fn start_safe(&self, removes: bool) -> Result<Safe, PortError> {
@@ -146,13 +149,12 @@ impl Files {
         rotating.begun += 1;
         let name = rotating.names.next(time_ns).to_string_lossy().into_owned();
         let creation = Creation { is_new: true, ..self.options.creation };
-        let mut attempt = 1;
         let target = loop {
-            self.path = numbered(&name, attempt).into();
+            self.path = rotating.attempts.next(&name);
             match layout.open(&self.path, &creation, &self.opened, &self.stop) {
                 Ok(target) => break target,
                 Err(PortError::Io { error, .. }) => match error.kind() {
-                    io::ErrorKind::AlreadyExists => attempt += 1,
+                    io::ErrorKind::AlreadyExists => {}
                     _ => return Err(error),
                 },
                 Err(error) => return Err(io::Error::other(error)),
@@ -293,6 +295,17 @@ impl FileSink {
                 0 => self.end_file()?,
                 room => return Ok(room),
             }
+        }
+    }
+
+    /// Returns the comment of the next file's section. It says how many packets of the recording
+    /// are in the files before; a recording of one file needs none.
+    pub(super) fn take_comment(&mut self) -> String {
+        let before = self.first_packet + self.accepted_before;
+        match self.resumed.take() {
+            Some(old) => comment(before, &old.comment),
+            None if self.files.rotating.is_some() => comment(before, ""),
+            None => String::new(),
         }
     }
 
