@@ -14,6 +14,7 @@
 
 use std::ops::Range;
 
+use super::chains::DeadEnds;
 use super::decoder::Mode;
 use super::segment::{MOST_PACKETS, TAIL_BYTES, Trailer, list_bytes, may_hold, used_bytes};
 use super::slots::State;
@@ -151,6 +152,7 @@ impl Decoder {
         if is_plain {
             self.offset = offset;
             self.classic.last_seconds = None;
+            self.dead_ends = DeadEnds::default();
         }
         is_plain
     }
