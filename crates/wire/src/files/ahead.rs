@@ -70,6 +70,11 @@ impl Decoder {
         Some(SegmentAhead { offset: self.offset, bytes: slots.segment_bytes })
     }
 
+    /// Returns the bytes of each segment of the current section. `None` if it is not segmented.
+    pub fn segment_bytes(&self) -> Option<usize> {
+        self.slots.as_ref().map(|slots| slots.segment_bytes)
+    }
+
     /// Returns the segment that is being decoded, if it is sound.
     pub fn segment_here(&self) -> Option<SegmentAhead> {
         let slots = self.slots.as_ref().filter(|slots| slots.state == State::Sound)?;

@@ -7,6 +7,7 @@
 //! The source of a job ([`FileSource`](super::FileSource)) reads a file through this, as do the
 //! verbs that check or describe a whole file.
 
+mod again;
 mod times;
 
 use std::fs::File;
@@ -79,6 +80,8 @@ pub struct CaptureReader {
     broken: Option<String>,
     is_broken_told: bool,
     times: Times,
+    /// Whether a damaged segment stayed as it was: then no recorder writes the file.
+    is_at_rest: bool,
 }
 
 impl CaptureReader {
@@ -131,6 +134,7 @@ impl CaptureReader {
             broken: None,
             is_broken_told: false,
             times: Times::default(),
+            is_at_rest: false,
         };
         if !reader.input.is_pipe() {
             reader.without_rights(Self::look_ahead)?;
@@ -160,14 +164,20 @@ impl CaptureReader {
             self.refill()?;
         }
         loop {
-            match Decoder::new().next(self.window.rest(), &mut 0, self.is_read) {
+            let mut decoder = Decoder::new();
+            match decoder.next(self.window.rest(), &mut 0, self.is_read) {
                 Step::Refused(error) => return Err(self.refused(error)),
                 // It may be a recording whose first bytes are damaged.
                 Step::NeedMore { bytes } if self.kind == Some(FileKind::Unknown) => {
                     self.needed = bytes;
                     self.refill()?;
                 }
-                _ => return Ok(()),
+                _ => {
+                    if let Some(bytes) = decoder.segment_bytes() {
+                        self.read_torn_again(&SegmentAhead { offset: 0, bytes });
+                    }
+                    return Ok(());
+                }
             }
         }
     }
@@ -264,6 +274,9 @@ impl CaptureReader {
                 return self.refill();
             }
             self.kind = Some(kind);
+        }
+        if let Some(ahead) = self.decoder.segment_ahead() {
+            self.read_torn_again(&ahead);
         }
         Ok(pulled)
     }
