@@ -197,6 +197,15 @@ impl CaptureReader {
     /// # Errors
     /// [`PortError::Io`]; [`PortError::NotACapture`] for a pipe.
     pub fn read_next(&mut self) -> Result<Found, PortError> {
+        self.read_next_after(|_| Ok(()))
+    }
+
+    /// As [`read_next`](Self::read_next), but calls `before` each time before it reads from the
+    /// file: what is not in the window may be skipped then.
+    pub(super) fn read_next_after(
+        &mut self,
+        mut before: impl FnMut(&mut Self) -> Result<(), PortError>,
+    ) -> Result<Found, PortError> {
         loop {
             match self.step() {
                 Step::Packet(record) => return Ok(Found::Packet(record)),
@@ -204,6 +213,7 @@ impl CaptureReader {
                 Step::Refused(error) => return Err(self.refused(error)),
                 Step::End => return Ok(self.hear_broken().map_or(Found::End, Found::Broken)),
                 Step::NeedMore { .. } => {
+                    before(self)?;
                     if self.refill()? == Pulled::Nothing {
                         self.wait()?;
                     }
