@@ -312,6 +312,19 @@ fn a_command_is_run_for_each_file_that_is_closed() {
     }
 }
 
+/// Ctrl-C is for the recorder, which waits for the command: the terminal signals a process group.
+#[test]
+fn a_command_for_a_closed_file_has_its_own_process_group() {
+    let directory = Directory::new("close-group");
+    let job = ["capture", "gen:?packets=9", "-w", &directory.file("x.pcapng")];
+    let run = run(&[&job[..], &["--on-close", "cat /proc/self/stat"]].concat());
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    // Source: proc(5): pid, name, state, parent, process group.
+    let line = run.stderr.lines().find(|line| line.contains(" (cat) ")).expect(&run.stderr);
+    let words: Vec<&str> = line.split(' ').collect();
+    assert_eq!(words[0], words[4], "{line}");
+}
+
 #[test]
 fn a_compressed_pipe_that_stalls_does_not_hold_the_job_up() {
     let directory = Directory::new("stall");

@@ -1,10 +1,13 @@
 //! Chores after a file is closed: run a command for it, or remove it.
 //!
 //! A command may take longer than filling the next file, so another thread runs the chores in
-//! sequence. A file is not removed before its own command has ended.
+//! sequence. A file is not removed before its own command has ended. A command has its own process
+//! group: keys pressed at a terminal end the job, which waits for the command. If the job is
+//! killed, the command goes on by itself.
 
 use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Sender};
@@ -97,6 +100,7 @@ fn run(command: &[String], path: &Path) -> Result<(), String> {
         .args(arguments.iter().map(filled))
         .stdin(Stdio::null())
         .stdout(output)
+        .process_group(0)
         .status();
     match outcome {
         Ok(status) if status.success() => Ok(()),
