@@ -6,12 +6,15 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use burstline_log::{Burst, Meta, Scratch};
 use burstline_port::{
-    InterfaceTotals, Loss, OpenOptions, PortError, PortState, Sink, Source, Tally,
+    InterfaceTotals, Loss, OpenOptions, OutputOptions, PortError, PortState, Sink, Source, Tally,
 };
 use burstline_skip::skip;
 use burstline_wire::files::{Decoder, LossCause, Step};
@@ -224,6 +227,29 @@ fn an_output_that_is_read_or_written_already_is_refused_and_left_alone() {
     assert!(matches!(sink(&output, &job), Err(PortError::SameFile { .. })));
     // Another job may write to it.
     sink(&address(&alias), &OpenOptions::default()).unwrap();
+}
+
+#[test]
+fn a_file_that_another_program_moves_at_once_is_written() {
+    let folder = Folder::new();
+    let (path, moved) = (folder.path("new.pcapng"), folder.path("moved"));
+    let address = format!("file:{}?format=pcapng", path.display());
+    let is_over = AtomicBool::new(false);
+    let error = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                let _ = fs::rename(&path, &moved);
+            }
+        });
+        let open = |_| {
+            let output = OutputOptions { flush: None, ..OutputOptions::default() };
+            sink(&address, &OpenOptions { output, ..OpenOptions::default() }).err()
+        };
+        let error = (0..1000).find_map(open);
+        is_over.store(true, Relaxed); // a request, publishes no memory
+        error
+    });
+    assert!(error.is_none(), "{error:?}");
 }
 
 #[test]
