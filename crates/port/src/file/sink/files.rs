@@ -319,13 +319,33 @@ impl FileSink {
             body.close();
         }
         self.write_statistics()?;
-        match &mut self.body {
-            Body::Segmented(body) => body.end(self.files.syncs())?,
-            Body::Plain(body) => body.end()?,
-            _ => {}
+        let has_segments = match &mut self.body {
+            Body::Segmented(body) => body.end()?,
+            Body::Plain(body) => {
+                body.end()?;
+                false
+            }
+            _ => false,
+        };
+        if has_segments {
+            self.cut_segments()?;
         }
         self.tell_written();
         Ok(())
+    }
+
+    /// Truncates the file behind the plain pcapng that replaces its segments. That is synced first,
+    /// so that a power cut leaves the old contents, or the same packets before them.
+    fn cut_segments(&mut self) -> io::Result<()> {
+        let written = self.written();
+        if self.files.sync(&written) != written {
+            // The error itself is with the failed sync, which is looked at first.
+            return Err(io::Error::other("a sync failed"));
+        }
+        match &mut self.body {
+            Body::Segmented(body) => body.cut_plain(),
+            _ => Ok(()),
+        }
     }
 
     /// Hands on a complete file. `follows` says that another one will be opened.
