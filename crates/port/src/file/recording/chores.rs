@@ -23,6 +23,8 @@ use super::OutputOptions;
 pub(in super::super) struct Made {
     pub(in super::super) path: PathBuf,
     pub(in super::super) id: FileId,
+    /// Its size, once it is closed and if space must be left; else 0.
+    pub(in super::super) bytes: u64,
 }
 
 /// A chore.
@@ -42,11 +44,12 @@ pub(super) struct Chores {
 }
 
 impl Chores {
-    /// Starts the thread. `tell` gets a text per failed chore; `is_removed` is called per removal.
+    /// Starts the thread. `tell` gets a text per failed chore; `is_removed` is called after each
+    /// removal, with the file's size.
     pub(super) fn start(
         options: &OutputOptions,
         tell: impl Fn(String) + Send + 'static,
-        is_removed: impl Fn() + Send + 'static,
+        is_removed: impl Fn(u64) + Send + 'static,
     ) -> io::Result<Self> {
         let (queue, chores) = mpsc::channel();
         let (command, keeps) = (options.on_close.clone(), options.keeps_privileges);
@@ -65,8 +68,8 @@ impl Chores {
                 if let Err(what) = outcome {
                     tell(what);
                 }
-                if let Chore::Remove(_) = chore {
-                    is_removed();
+                if let Chore::Remove(made) = chore {
+                    is_removed(made.bytes);
                 }
             }
         })?;
