@@ -212,6 +212,13 @@ impl Step for FlightRecorder<'_, '_> {
         pause.sleep(if self.until_ns.is_some() { GATHER } else { LOOK_EVERY })
     }
 
+    /// Flushes the open file.
+    fn flush(&mut self) {
+        if self.until_ns.is_some() {
+            self.recorded.flush(self.sink, &self.job.clock);
+        }
+    }
+
     fn show(&mut self) {
         self.job.progress.recorded[0].store(&self.recorded.total());
     }
