@@ -29,6 +29,12 @@ impl Origin {
         sources.iter().map(Self::of).collect()
     }
 
+    /// The origin of packets of one interface that have no marks.
+    #[cfg(test)]
+    pub(crate) fn unmarked(port: u8) -> Self {
+        Self { interface: Some(port), tells_gaps: false }
+    }
+
     fn of(source: &Inlet) -> Self {
         let interfaces = &source.interfaces;
         let interface = u8::try_from(interfaces.start).ok().filter(|_| interfaces.len() == 1);
@@ -68,6 +74,14 @@ impl Gaps {
                 tell(port, missed, told, sink);
             }
         }
+    }
+
+    /// Leaves out losses up to `lost`, by source, of those that fill log number `log`, and its first
+    /// `missed` missed packets: they were before the packets that the sink gets now.
+    pub(crate) fn leave_out(&mut self, log: usize, lost: &[u64], missed: u64) {
+        let of_log = self.told.iter_mut().zip(lost).skip(log).step_by(self.told_of_logs.len());
+        of_log.for_each(|(told, &lost)| *told = lost.max(*told));
+        self.told_of_logs[log] = missed;
     }
 
     /// Returns the totals of the interfaces so far, without received packets. `missed` as in
@@ -128,6 +142,13 @@ fn tell(port: u8, lost: u64, told: &mut u64, sink: &mut dyn Sink) {
         sink.tell_gap(port, lost - *told);
         *told = lost;
     }
+}
+
+/// Returns the losses of each source so far, without injected ones. Cost: a lock and an allocation.
+pub(crate) fn unmarked_losses(progress: &Progress) -> Vec<u64> {
+    let mut lost = Vec::new();
+    progress.with_losses_by_source(|losses| lost.extend(losses.iter().map(unmarked)));
+    lost
 }
 
 /// Returns the losses without marks. An injector marks the packet behind those it drops.
