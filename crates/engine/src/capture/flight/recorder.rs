@@ -171,7 +171,8 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
         }
         if !has_found && !is_whole {
             // The next packets are new; within the history, gaps would be in the wrong place.
-            self.gaps.tell(self.job.progress, &self.missed(), self.sink);
+            let missed = self.missed();
+            self.gaps.tell(self.job.progress, &missed, &self.recorded.seen, self.sink);
         }
         // Subtracts packets that the sink has lost since.
         if let Some(file) = self.files.last_mut() {

@@ -1,50 +1,14 @@
 //! Tests which losses the packets of a file report.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 
-use burstline_log::{Appended, Burst, LogConfig, Meta};
-use burstline_port::{
-    Losses, LostPackets, OpenOptions, PortAccount, PortError, PortInfo, open_sink,
-};
+use burstline_log::{Appended, LogConfig, Meta};
+use burstline_port::{Losses, PortError};
 
 use super::super::files::NamedFile;
 use super::*;
+use crate::runtime::logs::gaps::tests::{Heard, Told};
 use crate::{Progress, Run, Threads};
-
-/// A file that keeps the gaps it was told.
-struct Heard {
-    sink: Box<dyn Sink>,
-    gaps: Arc<Mutex<Vec<u64>>>,
-}
-
-impl Port for Heard {
-    fn info(&self) -> &PortInfo {
-        self.sink.info()
-    }
-
-    fn account(&self) -> PortAccount {
-        self.sink.account()
-    }
-
-    fn finish(&mut self) -> Result<(), PortError> {
-        self.sink.finish()
-    }
-}
-
-impl Sink for Heard {
-    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
-        self.sink.transmit(burst)
-    }
-
-    fn lost(&self) -> LostPackets {
-        self.sink.lost()
-    }
-
-    fn tell_gap(&mut self, _port: u8, packets: u64) {
-        self.gaps.lock().unwrap().push(packets);
-    }
-}
 
 #[test]
 fn a_file_tells_the_losses_of_its_own_time() {
@@ -55,10 +19,9 @@ fn a_file_tells_the_losses_of_its_own_time() {
     let config = LogConfig { bytes: 4 << 20, keep_ns: Some(1000), ..LogConfig::default() };
     let (log, mut writer) = Log::create(config).unwrap();
     let logs = [log];
-    let gaps = Arc::new(Mutex::new(Vec::new()));
+    let told = Told::default();
     let mut open = || -> Result<NamedFile, PortError> {
-        let sink = open_sink(&"null:".parse().unwrap(), &OpenOptions::default())?;
-        let file: Box<dyn Sink> = Box::new(Heard { sink, gaps: Arc::clone(&gaps) });
+        let file: Box<dyn Sink> = Box::new(Heard::new(&told));
         Ok(("x".to_owned(), file))
     };
     let mut files = Files::new(&mut open);
@@ -84,14 +47,14 @@ fn a_file_tells_the_losses_of_its_own_time() {
     trigger.store(true, Relaxed);
     recorder.poll(10_500);
     recorder.poll(10_600);
-    assert_eq!(*gaps.lock().unwrap(), [7]);
+    assert_eq!(*told.lock().unwrap(), [(0, 7)]);
     // The next file goes on where this one ends.
     recorder.poll(11_500);
     come(1, 510);
     trigger.store(true, Relaxed);
     recorder.poll(11_600);
     recorder.poll(11_700);
-    assert_eq!(*gaps.lock().unwrap(), [7, 3]);
+    assert_eq!(*told.lock().unwrap(), [(0, 7), (0, 3)]);
     // Before the third one, packets expire and others are lost.
     recorder.poll(12_600);
     come(2, 1110);
@@ -99,7 +62,7 @@ fn a_file_tells_the_losses_of_its_own_time() {
     trigger.store(true, Relaxed);
     recorder.poll(30_000);
     recorder.poll(30_100);
-    assert_eq!(*gaps.lock().unwrap(), [7, 3]);
+    assert_eq!(*told.lock().unwrap(), [(0, 7), (0, 3)]);
     let home = recorder.end();
     assert_eq!((home.files.len(), home.recorded.total().packets), (3, 3));
     assert_eq!(home.recorded.expired, [5]);
