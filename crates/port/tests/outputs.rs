@@ -4,16 +4,21 @@ mod common;
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use burstline_log::{Burst, Meta, Scratch};
 use burstline_port::{
-    InterfaceTotals, Loss, OpenOptions, PortError, PortState, Sink, Source, Tally,
+    InterfaceTotals, Loss, OpenOptions, OutputOptions, PortError, PortState, Rotation, Sink,
+    Source, Tally,
 };
 use burstline_skip::skip;
+use burstline_sys::direct::free_bytes;
 use burstline_wire::files::{Decoder, LossCause, Step};
 
 use common::{Folder, drain_by_lending, open_file, packets, pcap, pump, sink, source};
@@ -131,24 +136,68 @@ fn a_full_device_is_one_clear_error() {
 #[test]
 fn a_full_disk_leaves_a_whole_file_and_an_exact_count() {
     let folder = Folder::new();
-    let place = folder.path("disk");
-    fs::create_dir(&place).unwrap();
-    let mounted = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=3m", "tmpfs"])
-        .arg(&place)
-        .output()
-        .is_ok_and(|output| output.status.success());
-    if !mounted {
+    let Some(disk) = Disk::mount(&folder, "size=3m") else {
         return skip("mount is not permitted here");
-    }
+    };
     for format in FORMATS {
-        let error = fill(&place.join("full"), format);
+        let error = fill(&disk.0.join("full"), format);
         let PortError::OutputFailed { kept_packets, .. } = error else { panic!("{error}") };
         assert!(kept_packets > 1000, "{format}: {kept_packets}");
-        fs::remove_file(place.join("full")).unwrap();
+        fs::remove_file(disk.0.join("full")).unwrap();
     }
-    // A child started by another test has copies of all descriptors until it runs.
-    assert!(Command::new("umount").arg("-l").arg(&place).status().unwrap().success());
+}
+
+/// A file system in memory.
+struct Disk(PathBuf);
+
+impl Disk {
+    /// `None` if mounting is not permitted.
+    fn mount(folder: &Folder, size: &str) -> Option<Self> {
+        let place = folder.path("disk");
+        fs::create_dir(&place).unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", size, "tmpfs"])
+            .arg(&place)
+            .output()
+            .is_ok_and(|output| output.status.success());
+        mounted.then_some(Self(place))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // A child started by another test has copies of all descriptors until it runs.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// Another program takes more of the disk than a file of the ring has.
+#[test]
+fn a_ring_of_small_files_makes_as_much_room_as_was_asked_for() {
+    const MIB: u64 = 1 << 20;
+    let folder = Folder::new();
+    let Some(disk) = Disk::mount(&folder, "size=16m") else {
+        return skip("mount is not permitted here");
+    };
+    let rotation = Rotation { packets: Some(100), ring_files: Some(1000), ..Rotation::default() };
+    let (rotation, flush, least_free_bytes) = (Some(rotation), None, 4 * MIB);
+    let output = OutputOptions { rotation, flush, least_free_bytes, ..OutputOptions::default() };
+    let job = OpenOptions { output, ..OpenOptions::default() };
+    let ring = disk.0.join("ring.pcapng");
+    let mut to = sink(&format!("file:{}?format=pcapng", ring.display()), &job).unwrap();
+    let mut record = |packets| {
+        let mut from = source(&format!("gen:?packets={packets}&size=1000"), &job).unwrap();
+        assert_eq!(pump(&mut *from, &mut *to).unwrap(), packets);
+    };
+    // 60 files of 100 KiB each; then 5 MiB are left, and 7 are wanted while packets come.
+    record(6000_u64);
+    fs::write(disk.0.join("others"), vec![7; 5 * MIB as usize]).unwrap();
+    record(500);
+    to.finish().unwrap();
+    let free = free_bytes(&File::open(&disk.0).unwrap()).unwrap();
+    assert!(free >= 6 * MIB, "{free}");
+    let left = fs::read_dir(&disk.0).unwrap().count();
+    assert!((30..55).contains(&left), "{left}");
 }
 
 #[test]
@@ -224,6 +273,29 @@ fn an_output_that_is_read_or_written_already_is_refused_and_left_alone() {
     assert!(matches!(sink(&output, &job), Err(PortError::SameFile { .. })));
     // Another job may write to it.
     sink(&address(&alias), &OpenOptions::default()).unwrap();
+}
+
+#[test]
+fn a_file_that_another_program_moves_at_once_is_written() {
+    let folder = Folder::new();
+    let (path, moved) = (folder.path("new.pcapng"), folder.path("moved"));
+    let address = format!("file:{}?format=pcapng", path.display());
+    let is_over = AtomicBool::new(false);
+    let error = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                let _ = fs::rename(&path, &moved);
+            }
+        });
+        let open = |_| {
+            let output = OutputOptions { flush: None, ..OutputOptions::default() };
+            sink(&address, &OpenOptions { output, ..OpenOptions::default() }).err()
+        };
+        let error = (0..1000).find_map(open);
+        is_over.store(true, Relaxed); // a request, publishes no memory
+        error
+    });
+    assert!(error.is_none(), "{error:?}");
 }
 
 #[test]

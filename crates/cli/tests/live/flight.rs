@@ -146,6 +146,24 @@ fn what_came_before_the_time_asked_for_is_not_in_the_file() {
     assert_eq!(report["flight"]["files"][0]["kept_s"], 0.2, "{report}");
 }
 
+/// A segment has room for the packets of minutes.
+#[test]
+fn a_killed_recorder_leaves_the_history_and_what_came_after() {
+    let directory = Directory::new("flight-killed");
+    let file = directory.file("a.pcapng");
+    let job = ["gen:?rate=50&pace=yes", "--keep", "1h", "--after", "1h", "--buffer", "8m"];
+    let mut job = Job::start(&[&job[..], &["-w", &file, "--format", "segmented"]].concat());
+    let before = number(&job.wait_for(is_received(50))["received"]);
+    job.signal("-USR1");
+    // The header and one segment.
+    wait_until("a flush", || fs::metadata(&file).is_ok_and(|found| found.len() == 2 << 20));
+    job.child.kill().unwrap();
+    job.child.wait().unwrap();
+    let counted = crate::support::run_json(&["count", &file], 0);
+    let left = number(&counted["total"]["delivered"]);
+    assert!(left >= before, "{left} of {before} before the trigger: {counted}");
+}
+
 #[test]
 fn each_trigger_has_its_file_and_no_packet_is_in_two() {
     let directory = Directory::new("flight-two");

@@ -57,19 +57,39 @@ fn files_and_their_folder_are_synced_before_the_program_says_so() {
 fn segments_are_cut_off_when_what_replaces_them_is_on_the_disk() {
     let directory = Directory::new("become-plain");
     let (file, log) = (directory.file("x.pcapng"), directory.file("log"));
-    let job = ["capture", "gen:?packets=300&rate=1k&pace=yes", "-w", &file, "--flush", "20ms"];
+    // Between two packets there is time for a flush.
+    let job = ["capture", "gen:?packets=40&rate=20&pace=yes", "-w", &file, "--flush", "20ms"];
     let calls = ["-e", "trace=pwrite64,fdatasync,ftruncate"];
     let Some(run) = traced(&calls, &log, &job) else { return };
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let calls = fs::read_to_string(&log).unwrap();
     let of_file: Vec<&str> = calls.lines().filter(|line| line.contains("/x.pcapng>")).collect();
     let cut = of_file.iter().rposition(|line| line.contains("ftruncate(")).unwrap();
-    let thread = of_file[cut].split(' ').next().unwrap();
-    let before = of_file[..cut].iter().rev().find(|line| line.starts_with(thread)).unwrap();
-    assert!(before.contains("fdatasync("), "{calls}");
+    assert!(of_file[cut - 1].contains("fdatasync("), "{calls}");
     for (who, count) in judged_packets(&file) {
-        assert_eq!(count, 300, "{who}");
+        assert_eq!(count, 40, "{who}");
     }
+}
+
+/// The kernel has reported the failure, so the next sync of the same file would succeed.
+#[test]
+fn no_sync_follows_one_that_failed() {
+    let directory = Directory::new("sync-once");
+    let (file, log) = (directory.file("x.pcapng"), directory.file("log"));
+    // Segments are written between the packets, and nothing is synced before the end.
+    let job = ["capture", "gen:?packets=40&rate=20&pace=yes", "-w", &file, "--flush", "1h"];
+    let what = ["-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO:when=1"];
+    let Some(run) = traced(&what, &log, &[&job[..], &["--json"]].concat()) else { return };
+    assert_eq!(run.code, Some(1), "{}{}", run.stderr, run.stdout);
+    let calls = fs::read_to_string(&log).unwrap();
+    let syncs = calls.lines().filter(|line| line.contains("fdatasync(")).count();
+    assert_eq!(syncs, 1, "{calls}");
+    let report = last_object(&run.stdout);
+    assert_closed(&report);
+    assert_eq!(report["total"]["lost"]["write_error"], 40, "{report}");
+    let error = report["errors"][0].as_str().unwrap();
+    assert!(error.ends_with("0 packets in 0 bytes are safe"), "{error}");
+    assert_eq!(fs::metadata(&file).unwrap().len(), 0);
 }
 
 /// Returns the report of a job whose `call` fails from its `first` occurrence in a thread on.
@@ -310,6 +330,19 @@ fn a_command_is_run_for_each_file_that_is_closed() {
         let notes = report["notes"].to_string();
         assert!(notes.contains(what) && notes.contains("x y.pcapng"), "{report}");
     }
+}
+
+/// Ctrl-C is for the recorder, which waits for the command: the terminal signals a process group.
+#[test]
+fn a_command_for_a_closed_file_has_its_own_process_group() {
+    let directory = Directory::new("close-group");
+    let job = ["capture", "gen:?packets=9", "-w", &directory.file("x.pcapng")];
+    let run = run(&[&job[..], &["--on-close", "cat /proc/self/stat"]].concat());
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    // Source: proc(5): pid, name, state, parent, process group.
+    let line = run.stderr.lines().find(|line| line.contains(" (cat) ")).expect(&run.stderr);
+    let words: Vec<&str> = line.split(' ').collect();
+    assert_eq!(words[0], words[4], "{line}");
 }
 
 #[test]

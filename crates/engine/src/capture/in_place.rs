@@ -126,7 +126,7 @@ impl Step for InPlace<'_> {
 
     fn show_losses(&mut self) -> u64 {
         self.lost = self.job.show_account(0, self.source.port.account(), self.lent.packets);
-        self.gaps.tell(self.job.progress, &[], self.sink);
+        self.gaps.tell(self.job.progress, &[], &self.recorded.seen, self.sink);
         // Totals for a file that ends before the job does.
         let totals = self.gaps.totals(self.job.progress, &[], |port| self.recorded.lost_of(port));
         self.sink.set_totals(&totals);

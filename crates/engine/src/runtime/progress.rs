@@ -376,6 +376,11 @@ impl Progress {
         look(&places[..self.received.len().min(places.len())]);
     }
 
+    /// Returns the packets that each source has delivered so far. Cost: some loads each.
+    pub(crate) fn received_by_source(&self) -> Vec<u64> {
+        self.received.iter().map(|counter| counter.load().packets).collect()
+    }
+
     /// `thread` is below the number of sources.
     pub(crate) fn set_segments(&self, thread: usize, segments: u64) {
         if let Some(counter) = self.segments.get(thread) {

@@ -134,7 +134,11 @@ impl Layout {
         }
         let opened = self.open_entered(path, creation, stop);
         match (&opened, before) {
-            (Ok(_), None) => files.enter(path, &fs::metadata(path).map_err(fail)?, Use::Write)?,
+            // Not by its path: another program may have moved it already.
+            (Ok(target), None) => match target.share().map_err(fail)? {
+                Some(file) => files.enter(path, &file.metadata().map_err(fail)?, Use::Write)?,
+                None => files.enter(path, &fs::metadata(path).map_err(fail)?, Use::Write)?,
+            },
             (Err(_), Some(metadata)) => files.leave(FileId::of(&metadata)),
             _ => {}
         }

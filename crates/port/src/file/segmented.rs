@@ -15,7 +15,8 @@
 //! and the next packet begins another one.
 //!
 //! The header is written with the first segment. A recording that ends in its first segment needs
-//! no segments: it becomes plain pcapng, unless segments were requested ([`Segmented::end`]).
+//! no segments: it becomes plain pcapng, unless segments were requested ([`Segmented::end`]). Until
+//! the plain file is safe, its header and its first blocks can be restored.
 
 pub(super) mod slots;
 
@@ -53,8 +54,10 @@ struct Part {
 pub(super) struct Segmented {
     slots: Slots,
     encoder: SegmentEncoder,
-    /// The header segment, until it is written.
+    /// The header segment, as long as the file may become plain pcapng.
     header: Option<AlignedBuffer>,
+    /// Whether the header is written.
+    is_begun: bool,
     /// The blocks of the header.
     descriptions: Vec<u8>,
     /// Whether a recording of one segment becomes plain pcapng.
@@ -75,6 +78,8 @@ pub(super) struct Segmented {
     flushed: Part,
     /// The size of the file, once it is plain pcapng.
     plain_bytes: Option<u64>,
+    /// Bytes of a file with segments that plain pcapng was written over, at least in part.
+    overwritten: u64,
 }
 
 impl Segmented {
@@ -97,6 +102,7 @@ impl Segmented {
             slots,
             encoder,
             header: Some(header),
+            is_begun: false,
             descriptions,
             is_compact,
             losses: [0; LOSS_CAUSES],
@@ -108,6 +114,7 @@ impl Segmented {
             last_end,
             flushed: Part::default(),
             plain_bytes: None,
+            overwritten: 0,
         })
     }
 
@@ -203,21 +210,26 @@ impl Segmented {
         Ok(())
     }
 
-    /// Writes the remaining blocks and ends the file: as plain pcapng if there is one segment. With
-    /// `is_kept_safe`, earlier writes may be synced, and stay safe.
-    pub(super) fn end(&mut self, is_kept_safe: bool) -> io::Result<()> {
+    /// Writes the remaining blocks: as plain pcapng if there is one segment. Returns whether
+    /// segments written before are still behind that: [`cut_plain`](Self::cut_plain) ends the file
+    /// when it is safe without them.
+    pub(super) fn end(&mut self) -> io::Result<bool> {
         if !self.is_compact || self.encoder.sequence() > 1 {
             self.flush()?;
-            return self.slots.end();
+            self.slots.end()?;
+            return Ok(false);
         }
         let blocks = &self.slots.bytes()[..self.encoder.blocks_end()];
         let plain = [&self.descriptions[..], blocks].concat();
-        let has_segments = self.header.is_none();
-        let bytes = self.slots.write_plain(&plain)?;
-        (self.plain_bytes, self.header) = (Some(bytes), None);
-        self.slots.cut_plain(bytes, is_kept_safe && has_segments)?;
+        self.overwritten = if self.is_begun { plain.len() as u64 } else { 0 };
+        self.plain_bytes = Some(self.slots.write_plain(&plain)?);
         self.flushed = Part { packets: self.encoder.packets().into(), end: 0 };
-        Ok(())
+        Ok(self.is_begun)
+    }
+
+    /// Truncates the file behind the plain pcapng.
+    pub(super) fn cut_plain(&mut self) -> io::Result<()> {
+        self.plain_bytes.map_or(Ok(()), |bytes| self.slots.cut_plain(bytes))
     }
 
     /// Returns the file, and the queue for the next one. No write is in progress any more.
@@ -236,10 +248,10 @@ impl Segmented {
         if let Some(first) = self.under_way.front() {
             return (first.packets, self.slots.file_bytes(first.end));
         }
-        let bytes = match (self.plain_bytes, &self.header) {
-            (Some(bytes), _) => bytes,
-            (None, Some(_)) => 0,
-            (None, None) => self.slots.file_bytes(self.encoder.file_offset() + self.flushed.end),
+        let bytes = match self.plain_bytes {
+            Some(bytes) => bytes,
+            None if !self.is_begun => 0,
+            None => self.slots.file_bytes(self.encoder.file_offset() + self.flushed.end),
         };
         (self.sealed + self.flushed.packets, bytes)
     }
@@ -261,8 +273,17 @@ impl Segmented {
 
     /// Truncates the file to `bytes`, after an error.
     pub(super) fn cut(&mut self, bytes: u64) {
-        // Plain pcapng is shorter than the segments that were synced before.
-        self.slots.cut(self.plain_bytes.map_or(bytes, |plain| bytes.min(plain)));
+        let offset = self.encoder.file_offset();
+        let has_segments = bytes >= offset && self.plain_bytes != Some(bytes);
+        if self.overwritten > 0
+            && has_segments
+            && let Some(header) = &self.header
+        {
+            // The packets that stay were synced in the first segment.
+            let over = self.overwritten.saturating_sub(offset).min(bytes - offset);
+            self.slots.restore(header, offset, over as usize);
+        }
+        self.slots.cut(bytes);
     }
 
     /// Writes closing counts after the first `bytes` of a file that was truncated there, as far as
@@ -313,6 +334,8 @@ impl Segmented {
         submitted?;
         self.sealed += packets;
         self.encoder.advance();
+        // A file of two segments keeps them.
+        self.header = None;
         self.losses = [0; LOSS_CAUSES];
         self.flushed = Part::default();
         self.is_dirty = false;
@@ -329,9 +352,9 @@ impl Segmented {
     }
 
     fn write_header(&mut self) -> io::Result<()> {
-        if let Some(header) = &self.header {
+        if let Some(header) = self.header.as_ref().filter(|_| !self.is_begun) {
             self.slots.write_header(header)?;
-            self.header = None;
+            self.is_begun = true;
         }
         Ok(())
     }

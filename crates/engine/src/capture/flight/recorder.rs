@@ -7,11 +7,11 @@ use burstline_log::{Log, Policy, Reader, ReaderConfig, Start};
 use burstline_port::{Loss, Port, Sink};
 
 use super::files::Files;
-use super::marks::Marks;
+use super::marks::{Marks, Noted};
 use super::{FlightOptions, past_of};
 use crate::report::FlightFile;
 use crate::runtime::clock::JobClock;
-use crate::runtime::logs::gaps::{Gaps, Origin};
+use crate::runtime::logs::gaps::{Gaps, Origin, unmarked_losses};
 use crate::runtime::logs::record::Recorded;
 use crate::runtime::{Job, Next, Pause, Polled, Step};
 
@@ -126,7 +126,7 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
             file.triggers += 1;
         }
         self.until_ns = Some(now_ns.saturating_add(self.options.after_ns));
-        for lane in &mut self.lanes {
+        for (number, lane) in self.lanes.iter_mut().enumerate() {
             lane.end = None;
             if lane.reader.is_some() {
                 continue;
@@ -135,7 +135,13 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
             match lane.log.attach(ReaderConfig { policy, window: 1, start }) {
                 Ok(reader) => {
                     (lane.reader, lane.is_first) = (Some(reader), true);
+                    let before = lane.next;
                     lane.let_go(lane.marks.cut(now_ns));
+                    let first = lane.first();
+                    // Losses before the file are not in it, unless it goes on where one ended.
+                    if let Some(lost) = lane.marks.lost_before(first).filter(|_| first > before) {
+                        self.gaps.leave_out(number, lost, lane.missed);
+                    }
                 }
                 Err(error) => self.recorded.fail(error.into(), &self.job.clock),
             }
@@ -163,9 +169,10 @@ impl<'a, 'f> FlightRecorder<'a, 'f> {
             self.recorded.ask(self.sink);
             self.recorded.heed(finished, &self.job.clock);
         }
-        if !has_found {
+        if !has_found && !is_whole {
             // The next packets are new; within the history, gaps would be in the wrong place.
-            self.gaps.tell(self.job.progress, &self.missed(), self.sink);
+            let missed = self.missed();
+            self.gaps.tell(self.job.progress, &missed, &self.recorded.seen, self.sink);
         }
         // Subtracts packets that the sink has lost since.
         if let Some(file) = self.files.last_mut() {
@@ -192,7 +199,10 @@ impl Step for FlightRecorder<'_, '_> {
     /// Answers triggers, and writes the requested packets.
     fn poll(&mut self, now_ns: u64) -> Polled {
         for lane in &mut self.lanes {
-            lane.marks.look(now_ns, || lane.log.history().map_or(0, |past| past.next_packet));
+            lane.marks.look(now_ns, || Noted {
+                packet: lane.log.history().map_or(0, |past| past.next_packet),
+                lost: unmarked_losses(self.job.progress),
+            });
         }
         // Must precede the check for triggers: a trigger set before the end is answered (F3).
         let is_over = self.logs.iter().all(Log::is_closed);
@@ -210,6 +220,13 @@ impl Step for FlightRecorder<'_, '_> {
 
     fn wait(&mut self, pause: Pause<'_>) -> bool {
         pause.sleep(if self.until_ns.is_some() { GATHER } else { LOOK_EVERY })
+    }
+
+    /// Flushes the open file.
+    fn flush(&mut self) {
+        if self.until_ns.is_some() {
+            self.recorded.flush(self.sink, &self.job.clock);
+        }
     }
 
     fn show(&mut self) {
@@ -244,6 +261,11 @@ impl LogPart<'_> {
     fn let_go(&mut self, cut: u64) {
         self.expired += cut.saturating_sub(self.next);
         self.next = self.next.max(cut);
+    }
+
+    /// Returns the number of the next packet, if it is still in the log, or of the first one there.
+    fn first(&self) -> u64 {
+        self.next.max(self.log.history().map_or(0, |past| past.first_packet))
     }
 
     /// Writes a burst, up to the end of the file. Returns false if no burst is available.
@@ -301,3 +323,6 @@ impl LogPart<'_> {
         self.expired + oldest.saturating_sub(self.next)
     }
 }
+
+#[cfg(test)]
+mod tests;

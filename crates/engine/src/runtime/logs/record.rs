@@ -204,7 +204,7 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Recorder<'_, S> {
     fn show_losses(&mut self) -> u64 {
         let mut losses = self.recorded.losses();
         let missed = self.missed();
-        self.gaps.tell(self.job.progress, &missed, &mut *self.sink);
+        self.gaps.tell(self.job.progress, &missed, &self.recorded.seen, &mut *self.sink);
         if self.is_rung {
             // Totals for a file that ends before the job does.
             let totals =

@@ -1,10 +1,13 @@
 //! Chores after a file is closed: run a command for it, or remove it.
 //!
 //! A command may take longer than filling the next file, so another thread runs the chores in
-//! sequence. A file is not removed before its own command has ended.
+//! sequence. A file is not removed before its own command has ended. A command has its own process
+//! group: keys pressed at a terminal end the job, which waits for the command. If the job is
+//! killed, the command goes on by itself.
 
 use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Sender};
@@ -20,6 +23,8 @@ use super::OutputOptions;
 pub(in super::super) struct Made {
     pub(in super::super) path: PathBuf,
     pub(in super::super) id: FileId,
+    /// Its size, once it is closed and if space must be left; else 0.
+    pub(in super::super) bytes: u64,
 }
 
 /// A chore.
@@ -39,11 +44,12 @@ pub(super) struct Chores {
 }
 
 impl Chores {
-    /// Starts the thread. `tell` gets a text per failed chore; `is_removed` is called per removal.
+    /// Starts the thread. `tell` gets a text per failed chore; `is_removed` is called after each
+    /// removal, with the file's size.
     pub(super) fn start(
         options: &OutputOptions,
         tell: impl Fn(String) + Send + 'static,
-        is_removed: impl Fn() + Send + 'static,
+        is_removed: impl Fn(u64) + Send + 'static,
     ) -> io::Result<Self> {
         let (queue, chores) = mpsc::channel();
         let (command, keeps) = (options.on_close.clone(), options.keeps_privileges);
@@ -62,8 +68,8 @@ impl Chores {
                 if let Err(what) = outcome {
                     tell(what);
                 }
-                if let Chore::Remove(_) = chore {
-                    is_removed();
+                if let Chore::Remove(made) = chore {
+                    is_removed(made.bytes);
                 }
             }
         })?;
@@ -97,6 +103,7 @@ fn run(command: &[String], path: &Path) -> Result<(), String> {
         .args(arguments.iter().map(filled))
         .stdin(Stdio::null())
         .stdout(output)
+        .process_group(0)
         .status();
     match outcome {
         Ok(status) if status.success() => Ok(()),

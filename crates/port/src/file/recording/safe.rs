@@ -102,8 +102,8 @@ struct State {
     is_over: bool,
     failed: Option<Unsafe>,
     notes: Vec<String>,
-    /// Files to remove that still exist.
-    removals: usize,
+    /// Bytes of files to remove that still exist.
+    freeing: u64,
 }
 
 #[derive(Default)]
@@ -127,7 +127,7 @@ impl Safe {
             true => {
                 let (hears, counts) = (Arc::clone(&shared), Arc::clone(&shared));
                 let tell = move |what| hears.lock().notes.push(what);
-                let is_removed = move || counts.lock().removals -= 1;
+                let is_removed = move |bytes: u64| counts.lock().freeing -= bytes;
                 Some(Chores::start(options, tell, is_removed)?)
             }
             false => None,
@@ -177,15 +177,15 @@ impl Safe {
     pub(in super::super) fn close(&self, closed: Closed) {
         let mut state = self.shared.lock();
         if let Some(open) = state.open.take() {
-            state.removals += usize::from(closed.removes.is_some());
+            state.freeing += closed.removes.as_ref().map_or(0, |made| made.bytes);
             state.closed.push_back((open.handle, closed));
             self.shared.changed.notify_all();
         }
     }
 
-    /// Whether there are files left to remove.
-    pub(in super::super) fn is_removing(&self) -> bool {
-        self.shared.lock().removals > 0
+    /// Returns the bytes of files that are to be removed and still exist.
+    pub(in super::super) fn freeing(&self) -> u64 {
+        self.shared.lock().freeing
     }
 
     /// Returns the first failed sync, once. Cost: a lock.
@@ -196,7 +196,7 @@ impl Safe {
     /// Requests the removal of a file that is already closed.
     pub(in super::super) fn remove(&self, made: Made) {
         let mut state = self.shared.lock();
-        state.removals += 1;
+        state.freeing += made.bytes;
         state.unwanted.push(made);
         drop(state);
         self.shared.changed.notify_all();

@@ -124,14 +124,22 @@ impl Slots {
         }
     }
 
-    /// Truncates the file after its first `bytes`, the plain pcapng. With `is_synced`, those are
-    /// synced first, so that a power cut leaves the old contents, or the same packets before them.
-    pub(in super::super) fn cut_plain(&mut self, bytes: u64, is_synced: bool) -> io::Result<()> {
-        let Self::Placed { output, .. } = self else { return Ok(()) };
-        if is_synced {
-            output.sync().map_err(source)?;
+    /// Truncates the file after its first `bytes`, the plain pcapng.
+    pub(in super::super) fn cut_plain(&mut self, bytes: u64) -> io::Result<()> {
+        match self {
+            Self::Placed { output, .. } => output.set_len(bytes).map_err(source),
+            Self::Packed(_) => Ok(()),
         }
-        output.set_len(bytes).map_err(source)
+    }
+
+    /// Writes the header again, and the first `over` bytes of the current segment at `offset`:
+    /// plain pcapng was written over them. Best effort: the first error is reported.
+    pub(in super::super) fn restore(&mut self, header: &[u8], offset: u64, over: usize) {
+        if let Self::Placed { output, queue } = self {
+            let _ = output
+                .write_all_at(header, 0)
+                .and_then(|()| output.write_all_at(&queue.bytes()[..over], offset));
+        }
     }
 
     /// Returns the size of the file that holds the capture up to `offset`.

@@ -51,6 +51,10 @@ impl FileSink {
     /// Truncates the file to its safe part, and counts the other packets as lost.
     #[cold]
     pub(super) fn fail(&mut self, error: io::Error) -> PortError {
+        // After a failed sync, another one of the same file proves nothing.
+        if let Some(failed) = self.files.failed_sync() {
+            return self.fail_unsynced(failed, true);
+        }
         let written = self.written();
         self.body.cut(written.bytes);
         let safe = self.files.sync(&written);
@@ -95,6 +99,11 @@ impl FileSink {
     /// As [`fail`](Self::fail), because this file, or an earlier one, could not be synced.
     #[cold]
     pub(super) fn fail_sync(&mut self, failed: Unsafe) -> PortError {
+        self.fail_unsynced(failed, false)
+    }
+
+    /// As [`fail_sync`](Self::fail_sync). `has_torn`: a write of the open file has failed, too.
+    fn fail_unsynced(&mut self, failed: Unsafe, has_torn: bool) -> PortError {
         let Unsafe { path, error, synced, lost } = failed;
         self.lose(Loss::WriteError, &lost);
         if let Body::Failed(failure) = &self.body {
@@ -105,7 +114,7 @@ impl FileSink {
         let written = self.written();
         let safe = if is_open { synced.clone() } else { self.files.sync(&written) };
         // Writes in progress count as lost, and must not reach the file later.
-        if safe != written || !self.under_way.is_empty() {
+        if safe != written || !self.under_way.is_empty() || has_torn {
             self.body.cut(safe.bytes);
         }
         let failure = Failure { path, error, safe: synced, is_synced: true, body: None };
@@ -184,15 +193,66 @@ fn copy_of(error: &io::Error) -> io::Error {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use burstline_log::{Meta, Scratch};
 
     use super::*;
     use crate::{CaptureReader, Found, OpenOptions, OpenedFiles, OutputOptions, Sink, Tally};
 
+    fn path(name: &str) -> PathBuf {
+        let name = format!("burstline-failure-{name}-{}.pcapng", std::process::id());
+        std::env::temp_dir().join(name)
+    }
+
+    /// Removes a file, and returns its packets by interface.
+    fn taken_out(path: &Path) -> [u64; 3] {
+        let mut reader =
+            CaptureReader::open(&path.to_string_lossy(), &OpenedFiles::default()).unwrap();
+        let mut kept = [0; 3];
+        loop {
+            match reader.read_next().unwrap() {
+                Found::Packet(record) => kept[record.interface as usize] += 1,
+                Found::End => break,
+                _ => {}
+            }
+        }
+        fs::remove_file(path).unwrap();
+        kept
+    }
+
+    #[test]
+    fn a_plain_file_that_cannot_be_synced_gives_way_to_the_segment_that_was() {
+        let path = path("plain");
+        let address = format!("file:{}", path.display()).parse().unwrap();
+        let mut sink = FileSink::open(&address, &OpenOptions::default()).unwrap();
+        let (bytes, mut scratch) = ([0; 1000], Scratch::new());
+        for number in 0..10 {
+            scratch.push(0, 1000, &Meta::new(number, 1000, 0));
+        }
+        sink.transmit(&scratch.burst(&bytes, 0)).unwrap();
+        sink.flush().unwrap();
+        let written = sink.written();
+        let synced = sink.files.sync(&written);
+        assert_eq!((synced.packets, &synced), (10, &written));
+        sink.transmit(&scratch.burst(&bytes, 10)).unwrap();
+        let Body::Segmented(body) = &mut sink.body else { panic!("it has segments") };
+        assert!(body.end().unwrap(), "there is a segment behind it");
+        assert_eq!(sink.written().packets, 20);
+        let (error, lost) = (io::Error::other("a disk"), Vec::new());
+        let of_it = Unsafe { path: path.clone(), error, synced: synced.clone(), lost };
+        let error = sink.fail_sync(of_it).to_string();
+        assert!(error.contains(&format!("10 packets in {} bytes", synced.bytes)), "{error}");
+        assert_eq!(sink.lost().total().packets, 10);
+        drop(sink);
+        assert_eq!(fs::metadata(&path).unwrap().len(), synced.bytes);
+        assert_eq!(taken_out(&path), [10, 0, 0]);
+    }
+
     #[test]
     fn what_is_under_way_when_another_file_fails_is_not_in_this_one() {
-        let name = format!("burstline-failure-{}.pcapng", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let path = path("under-way");
         let address = format!("file:{}?segment=64k", path.display()).parse().unwrap();
         let output = OutputOptions { flush: None, ..OutputOptions::default() };
         let options = OpenOptions { output, ..OpenOptions::default() };
@@ -207,17 +267,7 @@ mod tests {
         sink.fail_sync(Unsafe { path: "closed".into(), error, synced, lost });
         let lost = sink.lost();
         drop(sink);
-        let mut reader =
-            CaptureReader::open(&path.to_string_lossy(), &OpenedFiles::default()).unwrap();
-        let mut kept = [0; 3];
-        loop {
-            match reader.read_next().unwrap() {
-                Found::Packet(record) => kept[record.interface as usize] += 1,
-                Found::End => break,
-                _ => {}
-            }
-        }
-        std::fs::remove_file(&path).unwrap();
+        let kept = taken_out(&path);
         for (port, given) in [(0, 134), (1, 133), (2, 133)] {
             assert_eq!(kept[usize::from(port)], given - lost.tally_of(port).packets, "{port}");
         }

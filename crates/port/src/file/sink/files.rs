@@ -129,7 +129,8 @@ impl Files {
         (self.told, self.next_look) = (Mark::default(), 0);
         let Some(file) = target.share()? else { return Ok(()) };
         let metadata = file.metadata()?;
-        self.current = Some(Made { path: self.path.clone(), id: FileId::of(&metadata) });
+        let (path, id) = (self.path.clone(), FileId::of(&metadata));
+        self.current = Some(Made { path, id, bytes: 0 });
         if self.options.least_free_bytes > 0 {
             self.space = Some(file.try_clone()?);
         }
@@ -169,7 +170,9 @@ impl Files {
         let mut removes = None;
         if let (Some(rotating), Some(made)) = (&mut self.rotating, &self.current) {
             self.opened.leave(made.id);
-            rotating.made.push_back(made.clone());
+            let found = self.space.as_ref().and_then(|file| file.metadata().ok());
+            let bytes = found.map_or(0, |found| found.len());
+            rotating.made.push_back(Made { bytes, ..made.clone() });
             let stay = rotating.rotation.ring_files.map_or(usize::MAX, |files| files as usize);
             if follows && rotating.made.len() >= stay {
                 removes = rotating.made.pop_front();
@@ -194,7 +197,8 @@ impl Files {
         end_job(&self.stop);
     }
 
-    /// Ends the job, or removes the oldest file of a ring, if the file system has too little space.
+    /// Ends the job, or removes the oldest files of a ring, if the file system has too little
+    /// space.
     fn look_at_space(&mut self, bytes: u64, pending: u64) {
         let Some(space) = &self.space else { return };
         if bytes < self.next_look {
@@ -202,21 +206,24 @@ impl Files {
         }
         self.next_look = bytes + LOOK_BYTES;
         let least = self.options.least_free_bytes;
+        // First: a file that is removed in between counts twice, and none is removed too many.
+        let mut freeing = self.safe.as_ref().map_or(0, Safe::freeing);
         // If unknown, the write that fills the disk fails.
         let free = free_bytes(space).unwrap_or(u64::MAX);
         // Space for unwritten bytes, for those until the next check, and for the end of the file.
-        if free >= least.saturating_add(pending + 2 * LOOK_BYTES) {
-            return;
-        }
+        let wanted = least.saturating_add(pending + 2 * LOOK_BYTES);
         if let (Some(rotating), Some(safe)) = (&mut self.rotating, &self.safe)
             && rotating.rotation.ring_files.is_some()
         {
-            if safe.is_removing() {
-                return;
+            while free.saturating_add(freeing) < wanted
+                && let Some(oldest) = rotating.made.pop_front()
+            {
+                freeing += oldest.bytes;
+                safe.remove(oldest);
             }
-            if let Some(oldest) = rotating.made.pop_front() {
-                return safe.remove(oldest);
-            }
+        }
+        if free >= wanted || freeing > 0 {
+            return;
         }
         let what = format!("only {free} bytes are free, close to the limit --min-free {least}");
         let error = io::Error::new(io::ErrorKind::StorageFull, what);
@@ -332,13 +339,33 @@ impl FileSink {
             body.close();
         }
         self.write_statistics()?;
-        match &mut self.body {
-            Body::Segmented(body) => body.end(self.files.syncs())?,
-            Body::Plain(body) => body.end()?,
-            _ => {}
+        let has_segments = match &mut self.body {
+            Body::Segmented(body) => body.end()?,
+            Body::Plain(body) => {
+                body.end()?;
+                false
+            }
+            _ => false,
+        };
+        if has_segments {
+            self.cut_segments()?;
         }
         self.tell_written();
         Ok(())
+    }
+
+    /// Truncates the file behind the plain pcapng that replaces its segments. That is synced first,
+    /// so that a power cut leaves the old contents, or the same packets before them.
+    fn cut_segments(&mut self) -> io::Result<()> {
+        let written = self.written();
+        if self.files.sync(&written) != written {
+            // The error itself is with the failed sync, which is looked at first.
+            return Err(io::Error::other("a sync failed"));
+        }
+        match &mut self.body {
+            Body::Segmented(body) => body.cut_plain(),
+            _ => Ok(()),
+        }
     }
 
     /// Hands on a complete file. `follows` says that another one will be opened.

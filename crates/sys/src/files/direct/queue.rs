@@ -151,6 +151,8 @@ impl WriteQueue {
     pub fn submit(&mut self, file: &mut OutputFile, offset: u64) -> Result<(), WriteError> {
         let is_direct = *file.write_path() == WritePath::Direct;
         if self.ring.is_none() || !is_direct {
+            // Q2: a file that left direct mode may have earlier writes under way.
+            self.wait_all(file)?;
             file.write_all_at(&self.buffers[self.in_hand], offset)?;
             self.written += 1;
             return Ok(());

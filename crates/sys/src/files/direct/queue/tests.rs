@@ -38,6 +38,27 @@ fn every_buffer_is_where_it_belongs() {
     }
 }
 
+/// As after a direct write that the file system has refused.
+#[test]
+fn a_write_through_the_page_cache_counts_behind_those_under_way() {
+    let (path, mut file) = file("leaves");
+    let mut queue = WriteQueue::new(8, BYTES).unwrap();
+    for number in 0..5_u8 {
+        if number == 4 {
+            // Nobody has seen yet that the last direct write is complete.
+            file.leave_direct().unwrap();
+        }
+        queue.bytes_mut().fill(number);
+        queue.submit(&mut file, u64::from(number) * BYTES as u64).unwrap();
+    }
+    let written = (queue.written(), queue.under_way(), queue.submitted.len());
+    let content = fs::read(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    assert_eq!((written, content.len()), ((5, 0, 0), 5 * BYTES));
+    let is_it = |(number, part): (usize, &[u8])| part.iter().all(|&byte| byte == number as u8);
+    assert!(content.chunks(BYTES).enumerate().all(is_it));
+}
+
 #[test]
 fn a_queue_serves_one_file_after_the_other() {
     let mut queue = WriteQueue::new(3, BYTES).unwrap();
