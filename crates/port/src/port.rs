@@ -292,6 +292,12 @@ pub trait Sink: Port {
         Ok(())
     }
 
+    /// Returns how often to flush at most while packets come, in ns. Where a flush is dear, that is
+    /// more than the default of 100 ms.
+    fn flush_every_ns(&self) -> u64 {
+        100_000_000
+    }
+
     /// Reports that `packets` packets of interface number `port` were lost before its next packet.
     /// They are not included in any packet's `drops_before`.
     fn tell_gap(&mut self, port: u8, packets: u64) {

@@ -143,6 +143,10 @@ impl Step for InPlace<'_> {
         self.recorded.flush(self.sink, &self.job.clock);
     }
 
+    fn flush_every_ns(&self) -> u64 {
+        self.sink.flush_every_ns()
+    }
+
     fn stop_sources(&mut self) -> bool {
         if self.is_ended || !self.source.port.info().capabilities.can_drain {
             return false;

@@ -29,10 +29,6 @@ use super::losses::{LOSSES_EVERY_NS, LossWatch};
 use super::meter::{StageCost, StageMeter};
 use super::waiting::Waiter;
 
-/// How often a sink is flushed while packets come: `--flush` is for those who want it sooner. A flush
-/// of a recording writes its open segment once more.
-const FLUSH_EVERY_NS: u64 = 1_000_000_000;
-
 /// No packets for so long is silence, which is used for a flush. A ring of `afpacket:` may hand over
 /// a block only every 10 ms.
 const SILENCE_NS: u64 = 20_000_000;
@@ -94,9 +90,13 @@ pub(crate) trait Step: Send {
         0
     }
 
-    /// Flushes what was sent so far, at a moment without packets: every 100 ms at most, and every
-    /// second at most while they come.
+    /// Flushes what was sent so far, at a moment without packets: every 100 ms at most.
     fn flush(&mut self) {}
+
+    /// Returns how often to flush at most while packets come, in ns.
+    fn flush_every_ns(&self) -> u64 {
+        LOSSES_EVERY_NS
+    }
 
     /// Called when the job is over: stops sources that still hold packets. Returns whether there
     /// are any. These are polled until they have ended, or deliver nothing for half a second.
@@ -202,7 +202,7 @@ pub(super) fn run<S: Step>(job: &Job<'_>, mut step: S, number: Option<usize>) ->
             Next::Wait | Next::WaitForOthers | Next::WaitForRoom => {}
         }
         let flush_after_ns =
-            if now_ns - found_ns >= SILENCE_NS { LOSSES_EVERY_NS } else { FLUSH_EVERY_NS };
+            if now_ns - found_ns >= SILENCE_NS { LOSSES_EVERY_NS } else { step.flush_every_ns() };
         if !is_flushed && now_ns - flushed_ns >= flush_after_ns {
             (is_flushed, flushed_ns) = (true, now_ns);
             step.flush();

@@ -54,6 +54,10 @@ impl Several {
         }
     }
 
+    pub(super) fn flush_every_ns(&self) -> u64 {
+        self.sinks.iter().map(|sink| sink.flush_every_ns()).min().unwrap_or(u64::MAX)
+    }
+
     pub(super) fn account(&self) -> PortAccount {
         let mut account = PortAccount::default();
         self.sinks.iter().for_each(|sink| account.add(sink.account()));

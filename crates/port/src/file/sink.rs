@@ -36,6 +36,11 @@ const MAX_NAME_BYTES: usize = 256;
 /// Buffer size for a section block without a comment.
 const SECTION_BYTES_MAX: usize = 512;
 
+/// How often to flush while packets come, in ns: a flush of segments costs as much as some 10,000
+/// packets.
+const FLUSH_LEAST_NS: u64 = 100_000_000;
+const FLUSH_MOST_NS: u64 = 1_000_000_000;
+
 /// Describes the section of a file.
 fn section(comment: &str) -> SectionDescription<'_> {
     SectionDescription {
@@ -468,6 +473,14 @@ impl Sink for FileSink {
         self.flush_body().map_err(|error| self.fail(error))?;
         self.tell_written();
         Ok(())
+    }
+
+    /// A flush of segments writes the open one, and it is written again when it is full.
+    fn flush_every_ns(&self) -> u64 {
+        match &self.body {
+            Body::Segmented(_) => self.files.safe_after_ns().clamp(FLUSH_LEAST_NS, FLUSH_MOST_NS),
+            _ => FLUSH_LEAST_NS,
+        }
     }
 
     fn lost(&self) -> LostPackets {

@@ -87,6 +87,10 @@ impl Sink for Files<'_> {
         self.current.as_mut().map_or(Ok(()), |file| file.flush())
     }
 
+    fn flush_every_ns(&self) -> u64 {
+        self.current.as_ref().map_or(u64::MAX, |file| file.flush_every_ns())
+    }
+
     fn tell_gap(&mut self, port: u8, packets: u64) {
         self.current.iter_mut().for_each(|file| file.tell_gap(port, packets));
     }

@@ -294,6 +294,13 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Behind<'_, S> {
         }
     }
 
+    fn flush_every_ns(&self) -> u64 {
+        match self {
+            Self::Leader(merger) => merger.flush_every_ns(),
+            Self::Recorder(recorder) => recorder.flush_every_ns(),
+        }
+    }
+
     fn end(self) -> Came {
         match self {
             Self::Leader(merger) => {

@@ -227,6 +227,10 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Recorder<'_, S> {
         self.recorded.flush(&mut *self.sink, &self.job.clock);
     }
 
+    fn flush_every_ns(&self) -> u64 {
+        self.sink.flush_every_ns()
+    }
+
     fn end(mut self) -> Recorded {
         self.recorded.missed = self.missed();
         self.recorded

@@ -88,6 +88,10 @@ impl Sink for Stripes {
         self.files.flush()
     }
 
+    fn flush_every_ns(&self) -> u64 {
+        self.files.flush_every_ns()
+    }
+
     fn tell_gap(&mut self, port: u8, packets: u64) {
         self.files.sink(self.turn).tell_gap(port, packets);
     }

@@ -21,6 +21,9 @@ use super::{Body, ClosingCounts, Described, FileSink, InFile};
 use crate::opened::OpenedFiles;
 use crate::{InterfaceTotals, Loss, OpenOptions, PortError, PortTable};
 
+/// The most bytes of the closing counts of an interface.
+const CLOSING_BYTES: u64 = 128;
+
 /// Bytes written between two checks of the file system's free space.
 const LOOK_BYTES: u64 = 1 << 20;
 
@@ -245,6 +248,11 @@ impl Files {
         &self.path
     }
 
+    /// Returns after how long packets are safe, in ns, as far as the user cares.
+    pub(super) fn safe_after_ns(&self) -> u64 {
+        self.options.flush.and_then(|flush| flush.after_ns).unwrap_or(u64::MAX)
+    }
+
     /// Whether files are synced.
     pub(super) fn syncs(&self) -> bool {
         self.options.flush.is_some()
@@ -320,7 +328,7 @@ impl FileSink {
     fn bytes(&self) -> u64 {
         match &self.body {
             Body::Segmented(body) => body.bytes(),
-            Body::Plain(body) => body.bytes(),
+            Body::Plain(body) => body.bytes() + CLOSING_BYTES * self.interfaces.len() as u64,
             _ => 0,
         }
     }
