@@ -74,9 +74,8 @@ pub struct PlainRun {
     pub latest_ns: u64,
 }
 
-/// Minimum bytes of a segment's tail in addition to its packets' shares: padding of the worklist,
-/// and the minimum of a sketch.
-const TAIL_SPARE: usize = 4 + sketch::SPARE_BYTES;
+/// The most bytes of padding of a worklist.
+const PADDING_BYTES: usize = 4;
 
 /// Zeros, for the checksum of bytes that count as zeros.
 const ZEROS: [u8; 4096] = [0; 4096];
@@ -127,9 +126,10 @@ impl SegmentEncoder {
     /// Returns the most captured bytes of a packet that fits into an empty segment with all its
     /// options. It is `MAX_CAPTURED` from S = 512 KiB on.
     pub fn capacity(&self) -> usize {
-        // The block's own 32 bytes, options of at most 32, the closing block's head, one entry and
-        // its sketch.
-        let around = 32 + 32 + 8 + 4 + TAIL_SPARE + TAIL_BYTES;
+        // The block's own 32 bytes, options of at most 32, the closing block's head, and the tail
+        // of one packet.
+        let sketch = sketch::first_room_bytes(self.segment_bytes());
+        let around = 32 + 32 + 8 + list::ENTRY_BYTES + PADDING_BYTES + sketch + TAIL_BYTES;
         (self.segment_bytes() - around).min(MAX_CAPTURED as usize)
     }
 
@@ -228,16 +228,16 @@ impl SegmentEncoder {
         }
         let capacity = self.capacity();
         let mut start = self.open.blocks_end as usize;
-        // The head of the closing block and the entries must fit as well.
-        let around = TAIL_BYTES + 8 + self.tail_bytes(self.open.packets as usize);
+        // The head of the closing block and the tail must fit as well, and the sketch of a batch
+        // whose hashes are not inserted yet.
+        let around = TAIL_BYTES + 8 + self.tail_bytes(self.open.packets as usize, BATCH);
         let mut end = segment.len().saturating_sub(around);
-        let share = self.tail_share();
         let mut hashes = [0; BATCH];
         let (open, mut sketch) = (&mut self.open, self.sketch.as_mut());
         for packet in packets {
             let length = packet.block_bytes();
             let PlainItem { bytes, time_ns, hash } = packet;
-            if bytes.len() > capacity || start + length + share > end {
+            if bytes.len() > capacity || start + length + list::ENTRY_BYTES > end {
                 break;
             }
             if open.packets == 0 && run.packets == 0 {
@@ -249,14 +249,16 @@ impl SegmentEncoder {
             list::put(segment, open.packets as usize + run.packets, self.last_block, start);
             self.last_block = start;
             hashes[run.packets % BATCH] = hash;
-            end -= share;
+            end -= list::ENTRY_BYTES;
             start += length;
             run.packets += 1;
             run.bytes += bytes.len() as u64;
             if run.packets.is_multiple_of(BATCH)
                 && let Some(sketch) = &mut sketch
             {
+                let room = sketch.room_bytes();
                 sketch.insert_all(&hashes);
+                end -= sketch.room_bytes() - room;
             }
         }
         if let Some(sketch) = &mut sketch {
@@ -415,7 +417,7 @@ impl SegmentEncoder {
 
     /// Returns the used bytes of the open segment: blocks, worklist, closing block and trailer.
     pub fn used_bytes(&self) -> usize {
-        self.blocks_end() + self.tail_bytes(self.open.packets as usize) + 8 + TAIL_BYTES
+        self.blocks_end() + self.tail_bytes(self.open.packets as usize, 0) + 8 + TAIL_BYTES
     }
 
     /// Returns the number of the open segment in its file.
@@ -438,16 +440,13 @@ impl SegmentEncoder {
         self.snapshot_length
     }
 
-    /// Returns the most bytes before the trailer for `packets` packets: worklist and sketch.
+    /// Returns the most bytes before the trailer for `packets` packets, of which `pending` have no
+    /// hash in the sketch yet: worklist and sketch.
     #[inline]
-    fn tail_bytes(&self, packets: usize) -> usize {
-        self.tail_share() * packets + TAIL_SPARE + self.last_sketch.len()
-    }
-
-    /// Returns the share of each packet in [`tail_bytes`](Self::tail_bytes).
-    #[inline]
-    fn tail_share(&self) -> usize {
-        list::ENTRY_BYTES + if self.sketch.is_some() { sketch::SHARE_BYTES } else { 0 }
+    fn tail_bytes(&self, packets: usize, pending: usize) -> usize {
+        let of_sketch = |sketch: &Sketch| sketch.room_bytes() + sketch::SHARE_BYTES * pending;
+        let sketch = self.sketch.as_ref().map_or(0, of_sketch);
+        list::ENTRY_BYTES * packets + PADDING_BYTES + sketch.max(self.last_sketch.len())
     }
 
     /// Adds whole blocks to the checksum, if there are at least `least` new bytes of them.
@@ -464,7 +463,7 @@ impl SegmentEncoder {
     #[inline]
     fn room<'a>(&self, segment: &'a mut [u8], entries: usize) -> &'a mut [u8] {
         assert_eq!(segment.len(), self.segment_bytes(), "a segment is S bytes");
-        let around = self.tail_bytes(self.open.packets as usize + entries) + 8;
+        let around = self.tail_bytes(self.open.packets as usize + entries, entries) + 8;
         let start = self.open.blocks_end as usize;
         // The head of the closing block must fit as well.
         let end = (segment.len() - TAIL_BYTES).saturating_sub(around);

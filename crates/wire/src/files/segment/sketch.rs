@@ -8,9 +8,10 @@
 //!
 //! A filter has no false negatives. Half of its bits are set if, for example, each packet of a
 //! segment has its own flow. Then it has false positives for one in sixteen other flows; with an
-//! eighth set, for one in 4,096. A segment reserves two bytes per packet for it, so a smaller
-//! filter saves no space; there is only less to read. In a file a filter is stored before the
-//! worklist: the CRC32C of its bits, then the bits, byte by byte from the lowest on, 2^n bytes.
+//! eighth set, for one in 4,096. A segment reserves two bytes for each hash that sets bits. Hashes
+//! that were inserted recently set none: packets of few flows need little room. In a file a filter
+//! is stored before the worklist: the CRC32C of its bits, then the bits, byte by byte from the
+//! lowest on, 2^n bytes.
 
 use super::super::word;
 use crate::crc32c;
@@ -18,8 +19,9 @@ use crate::crc32c;
 /// Bits that a hash sets.
 const BITS: u32 = 4;
 
-/// Minimum bytes of a filter's bits.
+/// Minimum bytes of a filter's bits, and of the room for them in proportion to a segment.
 const LEAST_BYTES: usize = 8;
+const LEAST_SHARE: usize = 512;
 
 /// Words of the bits of 1 MiB segments, the usual size.
 const USUAL_WORDS: usize = (1 << 20) / 128;
@@ -30,9 +32,8 @@ const RECENT: usize = 1024;
 /// Bytes of the checksum.
 const CHECKSUM_BYTES: usize = 4;
 
-/// The most bytes of a sketch: per packet, and in addition.
+/// The most bytes that a hash adds to the room of a sketch.
 pub(super) const SHARE_BYTES: usize = 2;
-pub(super) const SPARE_BYTES: usize = CHECKSUM_BYTES + LEAST_BYTES;
 
 /// How far a filter is folded.
 #[derive(Clone, Copy)]
@@ -53,9 +54,7 @@ pub struct Sketch {
     words: Vec<u64>,
     /// Some of the hashes that are inserted, each at its place: most come again soon.
     recent: Box<[u32; RECENT]>,
-    /// Hashes inserted, repeated ones included: packets have room for so many.
-    inserted: usize,
-    /// Those of them that were not recent: each sets at most [`BITS`] bits, and the others none.
+    /// Hashes inserted that were not recent: each sets at most [`BITS`] bits, and the others none.
     setting: usize,
     /// Whether a packet has no hash: then the sketch is unusable.
     is_open: bool,
@@ -69,7 +68,7 @@ impl Sketch {
     #[must_use]
     pub fn new(segment_bytes: usize) -> Self {
         let words = vec![0; segment_bytes / 128];
-        Self { words, recent: Box::new(none_recent()), inserted: 0, setting: 0, is_open: false }
+        Self { words, recent: Box::new(none_recent()), setting: 0, is_open: false }
     }
 
     /// Returns the most bytes of a file's sketch with segments of this size.
@@ -88,7 +87,6 @@ impl Sketch {
     // Not inlined: it needs all registers.
     #[inline(never)]
     pub(super) fn insert_all(&mut self, hashes: &[u32]) {
-        self.inserted += hashes.len();
         // With a constant number of words, no index needs a bounds check.
         self.setting += match <&mut [u64; USUAL_WORDS]>::try_from(&mut self.words[..]) {
             Ok(words) => set_all(words, &mut self.recent, hashes),
@@ -104,15 +102,19 @@ impl Sketch {
     pub(super) fn clear(&mut self) {
         self.words.fill(0);
         *self.recent = none_recent();
-        (self.inserted, self.setting, self.is_open) = (0, 0, false);
+        (self.setting, self.is_open) = (0, false);
     }
 
     /// Adds the hashes of another sketch of the same size.
     pub(super) fn add(&mut self, other: &Self) {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
-        self.inserted = self.inserted.saturating_add(other.inserted);
         self.setting = self.setting.saturating_add(other.setting);
         self.is_open |= other.is_open;
+    }
+
+    /// Returns the bytes that a segment reserves for the sketch as it is.
+    pub(super) fn room_bytes(&self) -> usize {
+        CHECKSUM_BYTES + (SHARE_BYTES * self.setting).max(least_room_bytes(self.words.len() * 128))
     }
 
     /// Returns the bytes for a segment; empty if a packet had no hash.
@@ -122,7 +124,7 @@ impl Sketch {
         match self.is_open {
             true => Vec::new(),
             false => {
-                let most_bytes = (SHARE_BYTES * self.inserted).max(LEAST_BYTES);
+                let most_bytes = self.room_bytes() - CHECKSUM_BYTES;
                 let fold = Fold { most_bytes, full: 16, least_bytes: LEAST_BYTES };
                 written(self.folded(fold))
             }
@@ -170,6 +172,18 @@ impl Sketch {
             filter[bit / 8] >> (bit % 8) & 1 == 1
         })
     }
+}
+
+/// Returns the bytes that bits may take in any segment of this size. With fewer, a few flows that
+/// take turns would fill them.
+const fn least_room_bytes(segment_bytes: usize) -> usize {
+    let bytes = segment_bytes / LEAST_SHARE;
+    if bytes > LEAST_BYTES { bytes } else { LEAST_BYTES }
+}
+
+/// Returns the bytes that a segment of this size reserves for the sketch of one packet.
+pub(super) const fn first_room_bytes(segment_bytes: usize) -> usize {
+    CHECKSUM_BYTES + least_room_bytes(segment_bytes) + SHARE_BYTES
 }
 
 /// Sets the bits of hashes. Returns how many were not recent.
@@ -236,7 +250,8 @@ mod tests {
             let hash = |number: u32| number * 7 + (number % 3) * 0x1000_0000;
             (0..hashes).for_each(|number| sketch.insert(hash(number)));
             let bytes = sketch.to_bytes();
-            let most = SHARE_BYTES * hashes as usize + SPARE_BYTES;
+            let most = sketch.room_bytes();
+            assert!(most <= 2 * hashes as usize + 4 + 2048);
             assert!(bytes.len() <= most, "{hashes}: {}", bytes.len());
             assert!((0..hashes).all(|number| Sketch::may_hold(&bytes, hash(number))));
             let others =
@@ -288,8 +303,9 @@ mod tests {
                 let bit = bit as usize % (segment_bytes / 2);
                 words[bit / 64] |= 1 << (bit % 64);
             }
-            assert_eq!((&all.words, all.inserted), (&words, 6000));
-            assert_eq!((&each.words, each.inserted), (&words, 6000));
+            assert_eq!((&all.words, all.setting), (&words, each.setting));
+            assert_eq!(&each.words, &words);
+            assert!((700..=2000).contains(&each.setting), "{}", each.setting);
         }
     }
 
