@@ -2,12 +2,15 @@
 //! the catalogue changes an answer.
 
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::support::{Directory, assert_closed, run, run_json};
 use serde_json::Value;
 
+const CATALOGUE: &str = ".burstline-catalogue";
 const FILES: u32 = 200;
 const PACKETS: u32 = 100;
 
@@ -46,16 +49,49 @@ fn age(file: &str) {
     File::options().append(true).open(file).unwrap().set_modified(long_ago).unwrap();
 }
 
-/// Overwrites a file with garbage, so that opening it is noticed; its metadata is unchanged.
+/// Overwrites a file with garbage, so that opening it is noticed; the catalogue still knows it.
 fn spoil(file: &Path) {
-    let metadata = fs::metadata(file).unwrap();
-    fs::write(file, vec![b'x'; metadata.len() as usize]).unwrap();
-    let opened = File::options().append(true).open(file).unwrap();
-    opened.set_modified(metadata.modified().unwrap()).unwrap();
+    let length = fs::metadata(file).unwrap().len();
+    overwrite(file, &vec![b'x'; length as usize]);
+    know(file);
+}
+
+/// Overwrites a file. It keeps its modification time.
+fn overwrite(file: &Path, bytes: &[u8]) {
+    let modified = fs::metadata(file).unwrap().modified().unwrap();
+    fs::write(file, bytes).unwrap();
+    File::options().append(true).open(file).unwrap().set_modified(modified).unwrap();
+}
+
+/// Writes the time of a file's last change, which nobody can set, into its entry in the catalogue.
+fn know(file: &Path) {
+    let (path, metadata) = (file.with_file_name(CATALOGUE), fs::metadata(file).unwrap());
+    let mut bytes = fs::read(&path).unwrap();
+    let (mut at, mut entries) = (12, 0);
+    while at < bytes.len() {
+        let half = |at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
+        let (sketch_bytes, name_bytes) = (4 * half(at + 88), half(at + 90));
+        let (name_at, end) = (at + 96, at + 96 + name_bytes + sketch_bytes);
+        if bytes[name_at..name_at + name_bytes] == *file.file_name().unwrap().as_bytes() {
+            bytes[at + 24..at + 32].copy_from_slice(&metadata.ctime().to_le_bytes());
+            bytes[at + 32..at + 40].copy_from_slice(&metadata.ctime_nsec().to_le_bytes());
+            let checksum = crc32c(&bytes[at..end]);
+            bytes[end..end + 4].copy_from_slice(&checksum.to_le_bytes());
+            entries += 1;
+        }
+        at = end + 4;
+    }
+    assert_eq!(entries, 1, "{}", file.display());
+    fs::write(&path, bytes).unwrap();
+}
+
+fn crc32c(bytes: &[u8]) -> u32 {
+    let bit = |sum: u32, _| (sum >> 1) ^ (0x82F6_3B78 & (sum & 1).wrapping_neg());
+    !bytes.iter().fold(!0_u32, |sum, &byte| (0..8).fold(sum ^ u32::from(byte), bit))
 }
 
 fn catalogue(folder: &str) -> PathBuf {
-    Path::new(folder).join(".burstline-catalogue")
+    Path::new(folder).join(CATALOGUE)
 }
 
 fn ask(folder: &str, flags: &[&str]) -> Value {
@@ -112,6 +148,24 @@ fn files_that_cannot_hold_an_answer_are_not_opened() {
     age(&file);
     assert_eq!(ask(&folder, &flow)["delivered"], 7);
     assert_eq!(unopened(&ask(&folder, &flow)).unwrap().0, FILES - 1);
+}
+
+#[test]
+fn a_file_of_the_same_size_and_time_but_other_bytes_is_opened() {
+    let directory = Directory::new("catalogue-rewritten");
+    let folder = folder(&directory);
+    let flow = ["--flow", "10.0.0.1:999,10.0.1.1:53,udp"];
+    assert_eq!(ask(&folder, &flow)["delivered"], 0);
+    let file = Path::new(&folder).join("007.pcap");
+    let [before, mut after] = [(); 2].map(|()| fs::metadata(&file).unwrap());
+    // The time of change advances in ticks of the kernel.
+    while (after.ctime(), after.ctime_nsec()) == (before.ctime(), before.ctime_nsec()) {
+        overwrite(&file, &pcap(7 * PACKETS, PACKETS, 999));
+        after = fs::metadata(&file).unwrap();
+    }
+    assert_eq!(after.len(), before.len());
+    assert_eq!(after.modified().unwrap(), before.modified().unwrap());
+    assert_eq!(ask(&folder, &flow)["delivered"], PACKETS);
 }
 
 #[test]

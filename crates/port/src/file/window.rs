@@ -62,6 +62,11 @@ impl Window {
         &self.buffer[self.position..self.end]
     }
 
+    /// Returns the bytes not decoded yet, to correct them.
+    pub(super) fn rest_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.position..self.end]
+    }
+
     /// Discards the bytes not decoded yet.
     pub(super) fn clear(&mut self) {
         (self.position, self.end) = (CARRY_BYTES, CARRY_BYTES);

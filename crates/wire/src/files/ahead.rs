@@ -14,6 +14,7 @@
 
 use std::ops::Range;
 
+use super::chains::DeadEnds;
 use super::decoder::Mode;
 use super::segment::{MOST_PACKETS, TAIL_BYTES, Trailer, list_bytes, may_hold, used_bytes};
 use super::slots::State;
@@ -67,6 +68,11 @@ impl Decoder {
     pub fn segment_ahead(&self) -> Option<SegmentAhead> {
         let slots = self.slots.as_ref().filter(|_| self.mode == Mode::Slot)?;
         Some(SegmentAhead { offset: self.offset, bytes: slots.segment_bytes })
+    }
+
+    /// Returns the bytes of each segment of the current section. `None` if it is not segmented.
+    pub fn segment_bytes(&self) -> Option<usize> {
+        self.slots.as_ref().map(|slots| slots.segment_bytes)
     }
 
     /// Returns the segment that is being decoded, if it is sound.
@@ -151,6 +157,7 @@ impl Decoder {
         if is_plain {
             self.offset = offset;
             self.classic.last_seconds = None;
+            self.dead_ends = DeadEnds::default();
         }
         is_plain
     }

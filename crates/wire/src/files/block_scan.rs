@@ -2,6 +2,7 @@
 
 use super::block_type::{ENHANCED_PACKET, SECTION};
 use super::blocks::{MIN_BLOCK, is_known};
+use super::chains::{DeadEnds, Place};
 use super::decoder::{Mode, Turn};
 use super::{BYTE_ORDER_MAGIC, DamageKind, Decoder, MAX_BLOCK, MAX_CAPTURED, MAX_CONTIGUOUS, word};
 
@@ -9,7 +10,8 @@ use super::{BYTE_ORDER_MAGIC, DamageKind, Decoder, MAX_BLOCK, MAX_CAPTURED, MAX_
 const LIVE_CHAIN: usize = 3;
 
 /// Whether a block starts somewhere.
-enum Candidate {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Candidate {
     Yes,
     No,
     /// Undecided with fewer contiguous bytes than this.
@@ -64,7 +66,7 @@ impl Decoder {
     /// Returns whether a block of known type and matching lengths starts here, `ahead` bytes after
     /// the offset, and has a plausible successor. A packet block without options that fits exactly
     /// needs none.
-    fn candidate(&self, here: &[u8], ahead: u64, aligned: bool, at_end: bool) -> Candidate {
+    fn candidate(&mut self, here: &[u8], ahead: u64, aligned: bool, at_end: bool) -> Candidate {
         let cut = |bytes: usize| if at_end { Candidate::No } else { Candidate::Need(bytes) };
         if here.len() < MIN_BLOCK as usize {
             return cut(MIN_BLOCK as usize);
@@ -92,7 +94,7 @@ impl Decoder {
             return Candidate::No;
         }
         if block_type == SECTION {
-            return self.section_leads_on(here, swapped, at_end);
+            return self.section_leads_on(here, ahead, at_end);
         }
         if block_type == ENHANCED_PACKET {
             let captured = word(here, 20, swapped);
@@ -116,33 +118,22 @@ impl Decoder {
     /// Returns whether a section header is real. Blocks must lead from it to the file's end, or
     /// further than the longest packet, so no packet can contain them all. A pipe may stay silent
     /// for a long time: a few blocks are enough there.
-    fn section_leads_on(&self, here: &[u8], mut swapped: bool, at_end: bool) -> Candidate {
-        let (mut at, mut blocks) = (0, 0);
-        while at <= MAX_CAPTURED as usize && !(self.live && blocks == LIVE_CHAIN) {
-            if at == here.len() && at_end {
-                return Candidate::Yes;
-            }
-            let Some(head) = here.get(at..at + 12) else {
-                return if at_end { Candidate::No } else { Candidate::Need(at + 12) };
-            };
-            if word(head, 0, false) == SECTION {
-                swapped = word(head, 8, true) == BYTE_ORDER_MAGIC;
-            }
-            let length = word(head, 4, swapped);
-            let is_length = length >= MIN_BLOCK && length.is_multiple_of(4);
-            if !is_length || length > MAX_CONTIGUOUS {
-                return Candidate::No;
-            }
-            let behind = at + length as usize;
-            match here.get(behind - 4..behind) {
-                Some(trailing) if word(trailing, 0, swapped) == length => at = behind,
-                Some(_) => return Candidate::No,
-                None if at_end => return Candidate::No,
-                None => return Candidate::Need(behind),
+    fn section_leads_on(&mut self, here: &[u8], ahead: u64, at_end: bool) -> Candidate {
+        let (start, live) = (self.offset + ahead, self.live);
+        // What few blocks lead to in a pipe does not hold for a header that is closer to it.
+        let mut none = DeadEnds::default();
+        let dead_ends = if live { &mut none } else { &mut self.dead_ends };
+        let (first, mut blocks) = (place(here, start, 0, self.swapped), 0);
+        dead_ends.follow(first, |block| {
+            let at = (block.offset - start) as usize;
+            let is_far = at > MAX_CAPTURED as usize || (live && blocks == LIVE_CHAIN);
+            if is_far || (at == here.len() && at_end) {
+                return Err(Candidate::Yes);
             }
             blocks += 1;
-        }
-        Candidate::Yes
+            let behind = block_behind(here, at, block.swapped, at_end)?;
+            Ok(place(here, start, behind, block.swapped))
+        })
     }
 
     /// Notes damage at the current offset, to be reported once the scan has found the next block.
@@ -159,4 +150,26 @@ impl Decoder {
 fn zeros(bytes: &[u8]) -> usize {
     let chunks = bytes.as_chunks::<64>().0.iter();
     64 * chunks.take_while(|chunk| **chunk == [0; 64]).count()
+}
+
+/// Returns the place of the block at `at` in `here`, which is at `start` in the file. `swapped` is
+/// the byte order of the block before it.
+fn place(here: &[u8], start: u64, at: usize, swapped: bool) -> Place {
+    let is_section = word(here, at, false) == SECTION;
+    let swapped = if is_section { word(here, at + 8, true) == BYTE_ORDER_MAGIC } else { swapped };
+    Place { offset: start + at as u64, swapped }
+}
+
+/// Returns where the block at `at` ends. `Err` if it is none, or more bytes are needed.
+fn block_behind(here: &[u8], at: usize, swapped: bool, at_end: bool) -> Result<usize, Candidate> {
+    let cut = |bytes: usize| if at_end { Candidate::No } else { Candidate::Need(bytes) };
+    let head = here.get(at..at + 12).ok_or(cut(at + 12))?;
+    let length = word(head, 4, swapped);
+    let is_length = length >= MIN_BLOCK && length.is_multiple_of(4);
+    if !is_length || length > MAX_CONTIGUOUS {
+        return Err(Candidate::No);
+    }
+    let behind = at + length as usize;
+    let trailing = here.get(behind - 4..behind).ok_or(cut(behind))?;
+    if word(trailing, 0, swapped) == length { Ok(behind) } else { Err(Candidate::No) }
 }

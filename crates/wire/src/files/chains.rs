@@ -1,5 +1,9 @@
-//! Remembers from which positions of a broken slot blocks lead to its end.
+//! Remembers where blocks lead that follow each other after damage: in a broken slot to its end or
+//! not, in a plain file to a bad block.
 
+use std::collections::BTreeSet;
+
+use super::block_scan::Candidate;
 use super::block_type::{ENHANCED_PACKET, SECTION};
 use super::blocks::{MIN_BLOCK, is_known};
 use super::slots::State;
@@ -67,6 +71,55 @@ impl Chains {
     }
 }
 
+/// A block's position in a plain file, and the byte order of its section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    /// Absolute file offset.
+    pub(super) offset: u64,
+    pub(super) swapped: bool,
+}
+
+/// Blocks of a plain file that lead to a bad one.
+///
+/// A scan may find a section header every few bytes, and all of them may lead to one bad block. So
+/// what was learned on the way there holds for all that come upon it.
+#[derive(Debug, Default)]
+pub(super) struct DeadEnds {
+    known: BTreeSet<Place>,
+}
+
+impl DeadEnds {
+    /// Follows blocks from `start`, which is never before the start of an earlier call. `next`
+    /// returns the block behind another one, or else the result.
+    ///
+    /// Cost: a step for each block that no call has followed to a bad one.
+    pub(super) fn follow(
+        &mut self,
+        start: Place,
+        mut next: impl FnMut(Place) -> Result<Place, Candidate>,
+    ) -> Candidate {
+        // No scan goes back there.
+        while self.known.first().is_some_and(|known| known.offset < start.offset) {
+            self.known.pop_first();
+        }
+        let (mut place, mut passed) = (start, Vec::new());
+        let result = loop {
+            if self.known.contains(&place) {
+                break Candidate::No;
+            }
+            passed.push(place);
+            match next(place) {
+                Ok(behind) => place = behind,
+                Err(result) => break result,
+            }
+        };
+        if matches!(result, Candidate::No) {
+            self.known.extend(passed);
+        }
+        result
+    }
+}
+
 impl Decoder {
     /// Returns whether a block after damage in a slot may be real. The worklist must name it, or
     /// blocks must lead from it to the end of the slot or of the truncated file. The block is
@@ -118,5 +171,31 @@ mod tests {
         assert!(!chains.lead_on(12, 100, |_| None));
         assert!(!chains.lead_on(12, 100, |_| Some(0)));
         assert!(chains.lead_on(12, 200, |_| Some(0)));
+    }
+
+    #[test]
+    fn each_block_on_the_way_to_a_bad_one_is_followed_once() {
+        const BLOCKS: u64 = 4096;
+        let place = |offset| Place { offset, swapped: false };
+        let (mut ends, mut steps) = (DeadEnds::default(), 0);
+        // Four ways beside each other: blocks of 64 bytes, one every 16.
+        for start in (0..BLOCKS).map(|number| place(16 * number)) {
+            let result = ends.follow(start, |at| {
+                steps += 1;
+                let behind = place(at.offset + 64);
+                if behind.offset < 16 * BLOCKS { Ok(behind) } else { Err(Candidate::No) }
+            });
+            assert!(matches!(result, Candidate::No), "{start:?}");
+        }
+        assert_eq!(steps, BLOCKS);
+        assert!(ends.known.len() <= 4, "what is behind the scan is forgotten");
+        // Where bytes are missing, nothing is learned; nor does another byte order say the same.
+        let (mut ends, start) = (DeadEnds::default(), place(0));
+        let need = ends.follow(start, |_| Err(Candidate::Need(12)));
+        assert!(matches!(need, Candidate::Need(12)));
+        assert!(matches!(ends.follow(start, |_| Err(Candidate::No)), Candidate::No));
+        assert!(matches!(ends.follow(start, |_| Err(Candidate::Yes)), Candidate::No));
+        let swapped = Place { swapped: true, ..start };
+        assert!(matches!(ends.follow(swapped, |_| Err(Candidate::Yes)), Candidate::Yes));
     }
 }

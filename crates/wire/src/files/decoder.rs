@@ -1,5 +1,6 @@
 //! The decoder: two fast paths for ordinary records, and a slow path for everything else.
 
+use super::chains::DeadEnds;
 use super::classic::Classic;
 use super::record::{Damage, DamageKind, PacketOptions, Record, Step};
 use super::segment::Recorded;
@@ -41,6 +42,8 @@ pub struct Decoder {
     pub(super) offset: u64,
     /// Where and why the current scan began.
     pub(super) lost: Option<(u64, DamageKind)>,
+    /// What scans of a plain file have learned of blocks ahead.
+    pub(super) dead_ends: DeadEnds,
     pub(super) interfaces: Vec<Interface>,
     pub(super) options: PacketOptions,
     pub(super) recorded: Recorded,
@@ -139,6 +142,7 @@ impl Decoder {
             section_start: 0,
             offset: 0,
             lost: None,
+            dead_ends: DeadEnds::default(),
             interfaces: Vec::new(),
             options: PacketOptions::default(),
             recorded: Recorded::default(),

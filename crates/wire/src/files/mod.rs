@@ -41,6 +41,7 @@ mod blocks;
 mod chains;
 mod classic;
 mod decoder;
+mod gaps;
 mod interface;
 mod kind;
 mod layout;

@@ -15,20 +15,16 @@
 //!   and [`DamageKind::MissingSegments`], less [`DamageKind::OutOfOrder`], are the difference of
 //!   two numbers in trailers.
 
-use std::ops::Range;
-
 use super::block_type::{INTERFACE, SECTION};
 use super::blocks::MIN_BLOCK;
 use super::chains::Chains;
 use super::decoder::{Mode, Turn};
+use super::gaps::Gaps;
 use super::layout::Layout;
 use super::record::{Damage, DamageKind, Step, Trust};
 use super::segment::{SegmentIndex, Trailer};
 use super::{BYTE_ORDER_MAGIC, Decoder, Interface, MAX_NEED, Resolution, TABLE_BLOCK, word};
 use crate::headers::LinkType;
-
-/// Gaps that are remembered, to tell a late segment from a repeated one.
-const MAX_GAPS: usize = 1024;
 
 /// Bytes of the block of an empty packet.
 const EMPTY_PACKET: usize = 32;
@@ -44,8 +40,8 @@ pub(super) struct Slots {
     next_packet: Option<u64>,
     /// Number that the next segment should have.
     next_sequence: u64,
-    /// Packets missing so far, and whether a broken segment is the reason.
-    gaps: Vec<(Range<u64>, bool)>,
+    /// Packets missing so far.
+    gaps: Gaps,
     broken: Option<Broken>,
     /// Where packets' blocks start according to the worklist of a broken slot, ascending.
     pub(super) listed: Vec<usize>,
@@ -88,7 +84,7 @@ impl Slots {
             state: State::Cut,
             next_packet: None,
             next_sequence: 0,
-            gaps: Vec::new(),
+            gaps: Gaps::default(),
             broken: None,
             listed: Vec::new(),
             chains: Chains::default(),
@@ -167,13 +163,13 @@ impl Slots {
         if let Some(broken) = self.broken.take() {
             let packets = if absent == 0 { lost } else { lost.min(broken.packets) };
             self.next_packet = Some(next + packets);
-            self.add_gap(next..next + packets, true);
+            self.gaps.add(next..next + packets, true);
             return Some(broken.told(packets));
         }
         if lost == 0 && absent == 0 {
             return None;
         }
-        self.add_gap(next..first, false);
+        self.gaps.add(next..first, false);
         (self.next_packet, self.next_sequence) = (Some(first), trailer.sequence);
         self.is_unsettled = true;
         Some(DamageKind::MissingSegments { segments: absent.max(1), packets: lost })
@@ -188,43 +184,6 @@ impl Slots {
         let most = slots.saturating_mul((self.segment_bytes / EMPTY_PACKET) as u64);
         let found = self.broken.map_or(0, |broken| broken.packets);
         if first <= most { 0 } else { first.saturating_sub(found) }
-    }
-
-    fn add_gap(&mut self, packets: Range<u64>, is_broken: bool) {
-        if self.gaps.len() < MAX_GAPS && !packets.is_empty() {
-            self.gaps.push((packets, is_broken));
-        }
-    }
-
-    /// Removes the packets of a late slot from the gaps, if it fits there. Returns how many of its
-    /// packets were counted as corrupt. Broken segments do not say how many packets they have, so
-    /// the border between two gaps is a guess: a slot may be in both.
-    fn fill_gap(&mut self, packets: Range<u64>) -> Option<u64> {
-        if packets.is_empty() {
-            let is_around = |gap: &Range<u64>| gap.start <= packets.start && packets.end <= gap.end;
-            return self.gaps.iter().any(|(gap, _)| is_around(gap)).then_some(0);
-        }
-        let within = |gap: &Range<u64>| {
-            let (from, to) = (gap.start.max(packets.start), gap.end.min(packets.end));
-            to.saturating_sub(from)
-        };
-        let filled: u64 = self.gaps.iter().map(|(gap, _)| within(gap)).sum();
-        if filled < packets.end - packets.start {
-            return None;
-        }
-        let broken = self.gaps.iter().filter(|(_, is_broken)| *is_broken);
-        let corrupt = broken.map(|(gap, _)| within(gap)).sum();
-        let gaps = std::mem::take(&mut self.gaps);
-        self.gaps = gaps
-            .into_iter()
-            .flat_map(|(gap, is_broken)| {
-                let before = gap.start..gap.end.min(packets.start);
-                let behind = gap.start.max(packets.end)..gap.end;
-                [(before, is_broken), (behind, is_broken)]
-            })
-            .filter(|(gap, _)| !gap.is_empty())
-            .collect();
-        Some(corrupt)
     }
 
     /// Marks the slot as broken. `doubtful` is the readable part of it.
@@ -395,7 +354,7 @@ impl Decoder {
         }
         let packets = trailer.first_packet..trailer.first_packet + u64::from(trailer.packets);
         let is_late = slots.next_packet.is_some_and(|next| packets.start < next);
-        let filled = if is_late { slots.fill_gap(packets.clone()) } else { None };
+        let filled = if is_late { slots.gaps.fill(&packets) } else { None };
         if is_late && filled.is_none() {
             return say(DamageKind::Repeated { sequence: trailer.sequence }, slot.len());
         }

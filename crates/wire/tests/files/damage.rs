@@ -308,6 +308,34 @@ fn a_slot_whose_blocks_lead_to_a_bad_one_is_passed() {
     assert_eq!(skipped, size as u64, "{:?}", decoded.damage);
 }
 
+/// Section headers of 16 bytes, each of which leads to the same bad block, almost as far away as a
+/// packet may be long. Following each to it would take half a billion steps.
+#[test]
+fn section_headers_that_lead_to_a_bad_block_are_passed() {
+    for order in ORDERS {
+        let mut file = [section(order), interface(order, 1, 0, &[])].concat();
+        file.extend(enhanced(order, 0, 1, &payload(0, 60), 60, &[]));
+        let start = file.len();
+        let header = block(order, 0x0A0D_0D0A, &order.u32(0x1A2B_3C4D));
+        assert_eq!(header.len(), 16);
+        for _ in 0..4 {
+            file.extend([0xFF; 16]);
+            file.extend(header.repeat(16_000));
+        }
+        file.extend([0xFF; 16]);
+        let decoded = decode_with(&mut Decoder::new(), &file, 256 << 10);
+        assert_eq!(decoded.packets.len(), 1);
+        let [Damage { offset, skipped, .. }] = decoded.damage[..] else {
+            panic!("{:?}", decoded.damage)
+        };
+        assert_eq!((offset, skipped), (start as u64, (file.len() - start) as u64));
+        // The same headers are real if they lead to the end of the file.
+        file.truncate(file.len() - 16);
+        let [Damage { skipped, .. }] = decode(&file).damage[..] else { panic!() };
+        assert_eq!(skipped, (file.len() - start - 16_000 * 16) as u64);
+    }
+}
+
 #[test]
 fn a_file_that_does_not_begin_with_packet_0_has_not_lost_those_before_it() {
     let first = 5_000_000;

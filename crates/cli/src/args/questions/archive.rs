@@ -155,8 +155,8 @@ Examples:
   burstline index big.pcap                                  writes big.pcap.bidx
   burstline extract big.pcap --flow 10.0.0.1:53,10.0.0.2:999,udp -w dns.pcap
 
-An index is used only while its file's size, time of change and inode are the same as when it was
-made. extract rebuilds a stale index.";
+An index is used only while its file's size, times of modification and change, and inode are the
+same as when it was made. extract rebuilds a stale index.";
 
 /// Write indexes beside pcap and pcapng files, so that extract need not read all of them
 ///

@@ -16,6 +16,11 @@ pub(in super::super) fn queue(segment_bytes: usize) -> io::Result<WriteQueue> {
     WriteQueue::new((UNDER_WAY_BYTES / segment_bytes).max(WRITES_LEAST), segment_bytes)
 }
 
+/// Returns how many bytes of a recording may be written at a time, beside the open segment.
+pub(in super::super) fn under_way_bytes(segment_bytes: usize) -> usize {
+    UNDER_WAY_BYTES.max(WRITES_LEAST * segment_bytes)
+}
+
 /// A destination of segments, with one current segment that is filled.
 #[expect(clippy::large_enum_variant, reason = "a file has one of them")]
 pub(in super::super) enum Slots {

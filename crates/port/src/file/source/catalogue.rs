@@ -2,25 +2,26 @@
 //!
 //! ```text
 //!  FOLDER/.burstline-catalogue    magic, version | entry | entry | ...
-//!  entry    size, modification time, inode of its file | packets, times | name | sketch | CRC
+//!  entry    size, times, inode of its file | packets, their times | name | sketch | CRC
 //!
 //!  listing of the folder --> entry of this very state? --yes--> summary of the entry
 //!                                                      \-no---> file is read, entry added
 //! ```
 //!
 //! A catalogue is a hint that is verified against the folder each time. An entry counts only while
-//! its checksum is correct and its file is the same one, by size, modification time and inode.
+//! its checksum is correct and its file is the same one: by size, inode, and the times of the last
+//! modification and the last change, of which nobody but the kernel sets the latter.
 //! Entries that are missing, stale or damaged are rebuilt; all entries after a damaged one count as
 //! missing. So a lost catalogue costs only time.
 //!
 //! A recording is summarised from its trailers; its last segment has the sketch of all its flows.
-//! Any other file is read once completely. A file that has changed within the last second gets no
-//! entry, because it may change again unnoticed. Neither does a damaged or unclosed file. Both
-//! kinds are opened for every query.
+//! Any other file is read once completely. A file that has changed within the last three seconds
+//! gets no entry, because it may change again unnoticed. Neither does a damaged or unclosed file.
+//! Both kinds are opened for every query.
 //!
 //! A catalogue is written to a temporary file and renamed. One owned by neither the user, root nor
 //! the folder's owner is not trusted: it could hide packets. All numbers are little-endian; an
-//! entry has 80 bytes, its name, its sketch, and the CRC32C of these.
+//! entry has 96 bytes, its name, its sketch, and the CRC32C of these.
 
 mod entry;
 mod survey;
@@ -51,8 +52,9 @@ const NAME: &str = ".burstline-catalogue";
 /// small ones.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// How long a file must be unchanged: longer than the timestamp granularity of any file system.
-const SETTLED: Duration = Duration::from_secs(1);
+/// How long a file must be unchanged: longer than the timestamp granularity of any file system. FAT
+/// counts in two seconds.
+const SETTLED: Duration = Duration::from_secs(3);
 
 /// Gets the file being read and how many of its bytes are read; returns whether to continue.
 pub(super) type Watch<'a> = dyn FnMut(&Path, u64) -> bool + Send + 'a;
@@ -237,6 +239,24 @@ impl Catalogue {
 }
 
 fn is_settled(metadata: &Metadata) -> bool {
-    let age = metadata.modified().ok().and_then(|time| SystemTime::now().duration_since(time).ok());
-    age.is_some_and(|age| age >= SETTLED)
+    metadata.modified().is_ok_and(|modified| is_past(modified, SystemTime::now()))
+}
+
+/// Whether no later write of a file can have the time of this one.
+fn is_past(modified: SystemTime, now: SystemTime) -> bool {
+    now.duration_since(modified).is_ok_and(|age| age >= SETTLED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_not_settled_before_its_time_is_over_on_fat() {
+        let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        // A write until then may get the same time.
+        assert!(!is_past(modified, modified + Duration::from_secs(2)));
+        assert!(is_past(modified, modified + Duration::from_secs(3)));
+        assert!(!is_past(modified, modified - Duration::from_secs(9)), "the clock was set back");
+    }
 }

@@ -1,20 +1,20 @@
 //! The index beside a plain capture file: offsets, times and flows of runs of packets.
 //!
 //! ```text
-//!  FILE.bidx   header: the file's size, time of change, inode | run | run | ... | CRC32C of it all
+//!  FILE.bidx   header: the file's size, times, inode | run | run | ... | CRC32C of it all
 //!  run         offset in FILE, first packet, earliest, latest, is steady    | flow hashes, sorted
 //! ```
 //!
 //! An index is a hint. It is used only if its checksum is correct and it was made of this file, by
-//! size, modification time and inode. An index owned by neither the user, root nor the folder's
-//! owner is not trusted: it could hide packets. Packets that it locates are decoded and tested like
-//! any others. A run that is not *steady* (it describes an interface, starts a section, or is
-//! damaged) is always read.
+//! size, times of modification and change, and inode. An index owned by neither the user, root nor
+//! the folder's owner is not trusted: it could hide packets. Packets that it locates are decoded
+//! and tested like any others. A run that is not *steady* (it describes an interface, starts a
+//! section, or is damaged) is always read.
 //!
 //! All numbers are little-endian. The header: magic `BurstIdx`, version (4 bytes), runs (4), size,
-//! seconds and ns of the last change, inode, device, packets (8 each). A run: offset, end, first
-//! packet, earliest, latest (8 each), packets, hashes (4 each; the highest bit of packets: not
-//! steady), then 4 for each hash, of kind five-tuple, ascending.
+//! seconds and ns of the last modification and of the last change, inode, device, packets (8 each).
+//! A run: offset, end, first packet, earliest, latest (8 each), packets, hashes (4 each; the
+//! highest bit of packets: not steady), then 4 for each hash, of kind five-tuple, ascending.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -32,8 +32,8 @@ use crate::PortError;
 use crate::opened::OpenedFiles;
 
 const MAGIC: &[u8; 8] = b"BurstIdx";
-const VERSION: u32 = 1;
-const HEADER_BYTES: usize = 64;
+const VERSION: u32 = 2;
+const HEADER_BYTES: usize = 80;
 const RUN_BYTES: usize = 48;
 /// The maximum size of an empty index. An index of packets is shorter than its file.
 const EMPTY_BYTES: u64 = 4096;
@@ -42,14 +42,25 @@ const NOT_STEADY: u32 = 1 << 31;
 /// Packets of a run: some hundred KB of a file, which a disk reads at once.
 const RUN_PACKETS: u32 = 1024;
 
-/// The identity of a file's state.
+/// Numbers of a stamp.
+pub(super) const STAMP_NUMBERS: usize = 7;
+
+/// The identity of a file's state. Anybody may set the time of the last modification, but only the
+/// kernel sets that of the last change: of the file's bytes, its times, its name or its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp(pub(super) [u64; 5]);
+pub(super) struct Stamp(pub(super) [u64; STAMP_NUMBERS]);
 
 impl Stamp {
     pub(super) fn of(metadata: &Metadata) -> Self {
-        let (seconds, ns) = (metadata.mtime() as u64, metadata.mtime_nsec() as u64);
-        Self([metadata.len(), seconds, ns, metadata.ino(), metadata.dev()])
+        Self([
+            metadata.len(),
+            metadata.mtime() as u64,
+            metadata.mtime_nsec() as u64,
+            metadata.ctime() as u64,
+            metadata.ctime_nsec() as u64,
+            metadata.ino(),
+            metadata.dev(),
+        ])
     }
 }
 
@@ -302,7 +313,7 @@ impl Index {
         if !is_sound || !bytes.starts_with(MAGIC) || four(8)? != VERSION {
             return None;
         }
-        let mut stamp = [0; 5];
+        let mut stamp = [0; STAMP_NUMBERS];
         for (number, place) in stamp.iter_mut().enumerate() {
             *place = eight(16 + 8 * number)?;
         }

@@ -7,6 +7,7 @@
 //! The source of a job ([`FileSource`](super::FileSource)) reads a file through this, as do the
 //! verbs that check or describe a whole file.
 
+mod again;
 mod times;
 
 use std::fs::File;
@@ -80,6 +81,8 @@ pub struct CaptureReader {
     broken: Option<String>,
     is_broken_told: bool,
     times: Times,
+    /// Whether a damaged segment stayed as it was: then no recorder writes the file.
+    is_at_rest: bool,
 }
 
 impl CaptureReader {
@@ -132,6 +135,7 @@ impl CaptureReader {
             broken: None,
             is_broken_told: false,
             times: Times::default(),
+            is_at_rest: false,
         };
         if !reader.input.is_pipe() {
             reader.without_rights(Self::look_ahead)?;
@@ -161,14 +165,20 @@ impl CaptureReader {
             self.refill()?;
         }
         loop {
-            match Decoder::new().next(self.window.rest(), &mut 0, self.is_read) {
+            let mut decoder = Decoder::new();
+            match decoder.next(self.window.rest(), &mut 0, self.is_read) {
                 Step::Refused(error) => return Err(self.refused(error)),
                 // It may be a recording whose first bytes are damaged.
                 Step::NeedMore { bytes } if self.kind == Some(FileKind::Unknown) => {
                     self.needed = bytes;
                     self.refill()?;
                 }
-                _ => return Ok(()),
+                _ => {
+                    if let Some(bytes) = decoder.segment_bytes() {
+                        self.read_torn_again(&SegmentAhead { offset: 0, bytes });
+                    }
+                    return Ok(());
+                }
             }
         }
     }
@@ -188,6 +198,15 @@ impl CaptureReader {
     /// # Errors
     /// [`PortError::Io`]; [`PortError::NotACapture`] for a pipe.
     pub fn read_next(&mut self) -> Result<Found, PortError> {
+        self.read_next_after(|_| Ok(()))
+    }
+
+    /// As [`read_next`](Self::read_next), but calls `before` each time before it reads from the
+    /// file: what is not in the window may be skipped then.
+    pub(super) fn read_next_after(
+        &mut self,
+        mut before: impl FnMut(&mut Self) -> Result<(), PortError>,
+    ) -> Result<Found, PortError> {
         loop {
             match self.step() {
                 Step::Packet(record) => return Ok(Found::Packet(record)),
@@ -195,6 +214,7 @@ impl CaptureReader {
                 Step::Refused(error) => return Err(self.refused(error)),
                 Step::End => return Ok(self.hear_broken().map_or(Found::End, Found::Broken)),
                 Step::NeedMore { .. } => {
+                    before(self)?;
                     if self.refill()? == Pulled::Nothing {
                         self.wait()?;
                     }
@@ -284,6 +304,9 @@ impl CaptureReader {
                 return self.refill();
             }
             self.kind = Some(kind);
+        }
+        if let Some(ahead) = self.decoder.segment_ahead() {
+            self.read_torn_again(&ahead);
         }
         Ok(pulled)
     }

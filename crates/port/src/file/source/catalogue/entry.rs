@@ -1,6 +1,6 @@
 //! Entries of a catalogue in their file format.
 //!
-//! An entry: the stamp of its file (five numbers), packets, time of the first, earliest, latest (8
+//! An entry: the stamp of its file (seven numbers), packets, time of the first, earliest, latest (8
 //! bytes each). Then 4-byte words of the sketch (2 bytes), bytes of the name (2), kind (4), name,
 //! sketch, and the CRC32C of all that (4).
 
@@ -14,9 +14,9 @@ use super::super::index::Stamp;
 use super::Summary;
 
 const MAGIC: &[u8; 8] = b"BurstCat";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 12;
-const ENTRY_BYTES: usize = 80;
+const ENTRY_BYTES: usize = 96;
 
 /// The maximum size of a sketch in an entry, in bytes.
 pub(super) const MOST_SKETCH_BYTES: usize = 4 * u16::MAX as usize;
@@ -76,7 +76,7 @@ fn take(bytes: &[u8]) -> Option<Taken<'_>> {
         let word = head.as_chunks::<8>().0.get(at).copied();
         u64::from_le_bytes(word.unwrap_or_default())
     };
-    let lengths = eight(9);
+    let lengths = eight(11);
     let (words, name_bytes) = (lengths as u16, (lengths >> 16) as u16);
     let (sketch_bytes, name_bytes) = (usize::from(words) * 4, usize::from(name_bytes));
     let end = ENTRY_BYTES + name_bytes + sketch_bytes;
@@ -90,14 +90,14 @@ fn take(bytes: &[u8]) -> Option<Taken<'_>> {
         0 => Content::Foreign,
         1 => Content::Doubtful,
         2 => Content::Sound(Summary {
-            packets: eight(5),
-            first_ns: eight(6),
-            times_ns: [eight(7), eight(8)],
+            packets: eight(7),
+            first_ns: eight(8),
+            times_ns: [eight(9), eight(10)],
             sketch: entry[ENTRY_BYTES + name_bytes..].to_vec(),
         }),
         _ => return None,
     };
-    let stamp = Stamp([0, 1, 2, 3, 4].map(eight));
+    let stamp = Stamp(std::array::from_fn(eight));
     Some(Taken { name, entry: Entry { stamp, content }, behind })
 }
 
