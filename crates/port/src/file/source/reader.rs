@@ -168,8 +168,12 @@ impl CaptureReader {
             let mut decoder = Decoder::new();
             match decoder.next(self.window.rest(), &mut 0, self.is_read) {
                 Step::Refused(error) => return Err(self.refused(error)),
-                // It may be a recording whose first bytes are damaged.
-                Step::NeedMore { bytes } if self.kind == Some(FileKind::Unknown) => {
+                // It may be a recording whose first bytes are damaged. Once it is known to be one,
+                // the next segments are not needed.
+                Step::NeedMore { bytes }
+                    if self.kind == Some(FileKind::Unknown)
+                        && decoder.segment_bytes().is_none() =>
+                {
                     self.needed = bytes;
                     self.refill()?;
                 }
