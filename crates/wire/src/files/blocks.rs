@@ -73,7 +73,7 @@ impl Decoder {
                 return self.lose_block(here, kind);
             }
             if self.begun != Some(self.offset) {
-                if self.slots.is_some() {
+                if self.slots.is_some() || self.offset < self.doubtful_to {
                     return self.lose_block(here, DamageKind::StraySection);
                 }
                 if let Some(turn) = self.begin_section(here, at_end) {

@@ -44,6 +44,9 @@ pub struct Decoder {
     pub(super) lost: Option<(u64, DamageKind)>,
     /// What scans of a plain file have learned of blocks ahead.
     pub(super) dead_ends: DeadEnds,
+    /// Before this file offset of a plain file, no section header is believed: blocks that were
+    /// found after damage lead from it to a bad one.
+    pub(super) doubtful_to: u64,
     pub(super) interfaces: Vec<Interface>,
     pub(super) options: PacketOptions,
     pub(super) recorded: Recorded,
@@ -143,6 +146,7 @@ impl Decoder {
             offset: 0,
             lost: None,
             dead_ends: DeadEnds::default(),
+            doubtful_to: 0,
             interfaces: Vec::new(),
             options: PacketOptions::default(),
             recorded: Recorded::default(),
