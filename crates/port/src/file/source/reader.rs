@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use burstline_sys::{clock, privileges};
 use burstline_wire::files::{
-    Damage, Decoder, FileKind, FormatError, Record, SegmentAhead, Step, Trailer,
+    Damage, Decoder, FileKind, FormatError, Record, Section, SegmentAhead, Step, Trailer,
 };
 use burstline_wire::headers::LinkType;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -195,6 +195,16 @@ impl CaptureReader {
         let mut decoder = Decoder::new();
         let _ = decoder.next(self.window.rest(), &mut 0, self.is_read);
         decoder.interfaces().iter().map(|interface| interface.link).collect()
+    }
+
+    /// Returns what the first section header of a regular file says, if it is at the file's start.
+    pub fn first_section(&self) -> Option<Section> {
+        if self.input.is_pipe() {
+            return None;
+        }
+        let mut decoder = Decoder::new();
+        let _ = decoder.next(self.window.rest(), &mut 0, self.is_read);
+        decoder.sections().first().cloned()
     }
 
     /// Returns the next element; blocks for it if the file is a pipe.
