@@ -191,6 +191,13 @@ fn info_says_what_capinfos_says() {
     let info = run_json(&["info", &file], 0);
     assert_eq!(first(&info)["flows"], 8);
     assert_eq!(first(&info)["recorded"]["offered"], 3000);
+    let section = &first(&info)["section"];
+    assert!(section["application"].as_str().unwrap().starts_with("burstline "), "{section}");
+    assert_eq!(section["os"], "linux");
+    assert_eq!(section["comment"], "");
+    let interface = &first(&info)["interfaces"][0];
+    assert_eq!(interface["encapsulation"], "Ethernet");
+    assert_eq!(interface["unit"], "ns");
     let packets = first(&info)["rate"].as_array().unwrap().iter();
     assert_eq!(packets.map(|packets| packets.as_u64().unwrap()).sum::<u64>(), 3000);
 }

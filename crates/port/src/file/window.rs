@@ -73,17 +73,21 @@ impl Window {
     }
 
     /// Carries the rest over and lets `read` fill the space after it with up to [`READ_BYTES`]. If
-    /// `needed` contiguous bytes require more, it reads that many.
+    /// `needed` contiguous bytes require more, it reads that many. If the rest has as many already,
+    /// it reads more all the same.
     pub(super) fn fill<T>(
         &mut self,
         needed: usize,
         read: impl FnOnce(&mut [u8]) -> io::Result<(usize, T)>,
     ) -> io::Result<T> {
         let carried = self.end - self.position;
-        if needed > READ_BYTES && needed > carried {
+        if needed > carried && needed > READ_BYTES {
             return self.fill_up(needed, read);
         }
-        debug_assert!(carried <= CARRY_BYTES, "the decoder requested too many bytes");
+        // A caller that looks ahead may ask for less than it has.
+        if carried > CARRY_BYTES {
+            return self.fill_up(carried + READ_BYTES, read);
+        }
         self.buffer.copy_within(self.position..self.end, CARRY_BYTES - carried);
         self.bytes_moved += carried as u64;
         (self.position, self.end) = (CARRY_BYTES - carried, CARRY_BYTES);
@@ -113,5 +117,39 @@ impl Window {
         let (bytes, outcome) = read(&mut self.buffer[self.end..self.position + needed])?;
         self.end += bytes;
         Ok(outcome)
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    /// Fills a window with `read`, whose bytes have their file offset, modulo 251.
+    fn fill(window: &mut Window, needed: usize, offset: &mut usize) {
+        let filled = window.fill(needed, |place| {
+            for byte in &mut *place {
+                *byte = (*offset % 251) as u8;
+                *offset += 1;
+            }
+            Ok((place.len(), ()))
+        });
+        filled.unwrap();
+    }
+
+    #[test]
+    fn a_window_that_holds_more_than_a_usual_rest_takes_any_request() {
+        let (mut window, mut offset) = (Window::new().unwrap(), 0);
+        let mut before = 0;
+        for needed in [0, CARRY_BYTES, 12, 0, 3 * CARRY_BYTES, 3 * CARRY_BYTES, 12, CARRY_BYTES] {
+            fill(&mut window, needed, &mut offset);
+            let rest = window.rest();
+            assert!(rest.len() > before && rest.len() >= needed, "{needed}: {}", rest.len());
+            assert!(rest.iter().enumerate().all(|(at, byte)| *byte == (at % 251) as u8));
+            before = rest.len();
+        }
+        assert_eq!(before, offset);
+        window.position = window.end;
+        fill(&mut window, 12, &mut offset);
+        assert!(window.rest().len() >= READ_BYTES);
     }
 }

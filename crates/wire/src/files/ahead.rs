@@ -157,7 +157,7 @@ impl Decoder {
         if is_plain {
             self.offset = offset;
             self.classic.last_seconds = None;
-            self.dead_ends = DeadEnds::default();
+            (self.dead_ends, self.doubtful_to) = (DeadEnds::default(), 0);
         }
         is_plain
     }

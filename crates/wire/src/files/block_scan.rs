@@ -1,13 +1,24 @@
 //! Finds the next block after damage.
 
+mod rivals;
+
 use super::block_type::{ENHANCED_PACKET, SECTION};
 use super::blocks::{MIN_BLOCK, is_known};
-use super::chains::{DeadEnds, Place};
+use super::chains::Place;
 use super::decoder::{Mode, Turn};
-use super::{BYTE_ORDER_MAGIC, DamageKind, Decoder, MAX_BLOCK, MAX_CAPTURED, MAX_CONTIGUOUS, word};
+use super::{
+    BYTE_ORDER_MAGIC, DamageKind, Decoder, MAX_BLOCK, MAX_CAPTURED, MAX_CONTIGUOUS, USUAL_NEED,
+    word,
+};
 
-/// Consecutive blocks that confirm a section header in a pipe.
+/// Consecutive blocks that confirm a section header in a pipe that is silent behind them.
 const LIVE_CHAIN: usize = 3;
+
+/// Blocks that lead this far are real, unless others of the same section do, too. They start within
+/// [`USUAL_NEED`] bytes then.
+const REACH: usize = USUAL_NEED - MAX_CONTIGUOUS as usize;
+
+const _: () = assert!(REACH > MAX_CAPTURED as usize);
 
 /// Whether a block starts somewhere.
 #[derive(Clone, Copy, Debug)]
@@ -31,10 +42,17 @@ impl Decoder {
             if !aligned && here[at] != SECTION as u8 {
                 continue;
             }
-            match self.candidate(&here[at..], at as u64, aligned, at_end) {
-                Candidate::Yes => return self.found(at, Mode::Blocks),
-                Candidate::Need(bytes) => return Turn::say(at, super::Step::NeedMore { bytes }),
-                Candidate::No => {}
+            let chosen = match self.candidate(&here[at..], at as u64, aligned, at_end) {
+                Candidate::Yes => self.choose(&here[at..], at as u64, at_end),
+                other => Err(other),
+            };
+            match chosen {
+                Ok(0) => return self.found(at, Mode::Blocks),
+                Ok(further) => return Turn::pass(at + further),
+                Err(Candidate::Need(bytes)) => {
+                    return Turn::say(at, super::Step::NeedMore { bytes });
+                }
+                Err(_) => {}
             }
         }
         if at_end { self.found(here.len(), Mode::Ended) } else { Turn::need(here.len() + 1) }
@@ -115,19 +133,16 @@ impl Decoder {
         if plausible { Candidate::Yes } else { Candidate::No }
     }
 
-    /// Returns whether a section header is real. Blocks must lead from it to the file's end, or
+    /// Returns whether a section header may be real. Blocks must lead from it to the file's end, or
     /// further than the longest packet, so no packet can contain them all. A pipe may stay silent
-    /// for a long time: a few blocks are enough there.
+    /// for a long time: a few blocks are enough if nothing follows them yet.
     fn section_leads_on(&mut self, here: &[u8], ahead: u64, at_end: bool) -> Candidate {
         let (start, live) = (self.offset + ahead, self.live);
-        // What few blocks lead to in a pipe does not hold for a header that is closer to it.
-        let mut none = DeadEnds::default();
-        let dead_ends = if live { &mut none } else { &mut self.dead_ends };
         let (first, mut blocks) = (place(here, start, 0, self.swapped), 0);
-        dead_ends.follow(first, |block| {
+        self.dead_ends.follow(first, |block| {
             let at = (block.offset - start) as usize;
-            let is_far = at > MAX_CAPTURED as usize || (live && blocks == LIVE_CHAIN);
-            if is_far || (at == here.len() && at_end) {
+            let is_silent = live && blocks >= LIVE_CHAIN;
+            if at > REACH || (at == here.len() && (at_end || is_silent)) {
                 return Err(Candidate::Yes);
             }
             blocks += 1;

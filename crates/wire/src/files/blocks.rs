@@ -5,12 +5,12 @@ use super::block_type::{
     OBSOLETE_PACKET, SECTION, SIMPLE_PACKET, STATISTICS,
 };
 use super::decoder::{Mode, SectionInterface, Turn};
-use super::interface::{Counters, Interface};
+use super::interface::{Counters, Interface, Section};
 use super::options::{Malformed, packet_options};
 use super::record::{Damage, DamageKind, PacketOptions, Record, Step};
 use super::{
     BYTE_ORDER_MAGIC, CLOSING_BLOCK, Decoder, MAX_BLOCK, MAX_CAPTURED, MAX_CONTIGUOUS,
-    MAX_INTERFACES, TABLE_BLOCK, half, word,
+    MAX_INTERFACES, MAX_SECTIONS, TABLE_BLOCK, half, word,
 };
 
 /// Shortest block: type and two lengths.
@@ -73,7 +73,7 @@ impl Decoder {
                 return self.lose_block(here, kind);
             }
             if self.begun != Some(self.offset) {
-                if self.slots.is_some() {
+                if self.slots.is_some() || self.offset < self.doubtful_to {
                     return self.lose_block(here, DamageKind::StraySection);
                 }
                 if let Some(turn) = self.begin_section(here, at_end) {
@@ -188,6 +188,12 @@ impl Decoder {
             SECTION => {
                 self.section_start = self.offset;
                 self.before = std::mem::take(&mut self.section);
+                if self.sections.len() < MAX_SECTIONS {
+                    let section = Section::parse(body, self.swapped);
+                    if !self.sections.contains(&section) {
+                        self.sections.push(section);
+                    }
+                }
                 Ok(None)
             }
             INTERFACE => {

@@ -6,8 +6,8 @@ use super::record::{Damage, DamageKind, PacketOptions, Record, Step};
 use super::segment::Recorded;
 use super::slots::Slots;
 use super::{
-    BYTE_ORDER_MAGIC, FileKind, FormatError, Interface, MAX_CAPTURED, Resolution, block_type,
-    order, word,
+    BYTE_ORDER_MAGIC, FileKind, FormatError, Interface, MAX_CAPTURED, Resolution, Section,
+    block_type, order, word,
 };
 use crate::headers::LinkType;
 
@@ -44,7 +44,12 @@ pub struct Decoder {
     pub(super) lost: Option<(u64, DamageKind)>,
     /// What scans of a plain file have learned of blocks ahead.
     pub(super) dead_ends: DeadEnds,
+    /// Before this file offset of a plain file, no section header is believed: blocks that were
+    /// found after damage lead from it to a bad one.
+    pub(super) doubtful_to: u64,
     pub(super) interfaces: Vec<Interface>,
+    /// What the section headers said, in order of appearance.
+    pub(super) sections: Vec<Section>,
     pub(super) options: PacketOptions,
     pub(super) recorded: Recorded,
     /// What is known of the current section, if it is segmented.
@@ -143,7 +148,9 @@ impl Decoder {
             offset: 0,
             lost: None,
             dead_ends: DeadEnds::default(),
+            doubtful_to: 0,
             interfaces: Vec::new(),
+            sections: Vec::new(),
             options: PacketOptions::default(),
             recorded: Recorded::default(),
             slots: None,
@@ -199,6 +206,12 @@ impl Decoder {
     /// Returns the interfaces known so far, over all sections, in order of appearance.
     pub fn interfaces(&self) -> &[Interface] {
         &self.interfaces
+    }
+
+    /// Returns what the section headers so far have said, in order of appearance: each once, and at
+    /// most [`MAX_SECTIONS`](super::MAX_SECTIONS).
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
     }
 
     /// Returns the options of the packet delivered last; valid if its `has_options` is set.

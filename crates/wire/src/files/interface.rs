@@ -1,8 +1,47 @@
-//! The descriptions and counters of a file's interfaces.
+//! The descriptions of a file's sections and interfaces, and the counters of these.
 
 use super::options::{Malformed, Options, number};
-use super::{MAX_NAME_BYTES, Resolution, half, word};
+use super::{MAX_NAME_BYTES, MAX_TEXT_BYTES, Resolution, half, word};
 use crate::headers::LinkType;
+
+/// What a section header says of its section. Texts that it does not have are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Section {
+    /// Its comments, a line each, cut to [`MAX_TEXT_BYTES`].
+    pub comment: String,
+    /// `shb_hardware`, cut to [`MAX_NAME_BYTES`].
+    pub hardware: String,
+    /// `shb_os`, cut to [`MAX_NAME_BYTES`].
+    pub os: String,
+    /// `shb_userappl`: the program that wrote it, cut to [`MAX_NAME_BYTES`].
+    pub application: String,
+}
+
+impl Section {
+    /// Reads the body of a Section Header Block, up to a malformed option.
+    ///
+    /// Source: draft-ietf-opsawg-pcapng, section 4.1.
+    pub(super) fn parse(body: &[u8], swapped: bool) -> Section {
+        let mut section = Section::default();
+        let mut options = Options::new(body.get(16..).unwrap_or_default(), swapped);
+        while let Ok(Some((code, value))) = options.next() {
+            match code {
+                1 => {
+                    let end = if section.comment.is_empty() { "" } else { "\n" };
+                    let room = MAX_TEXT_BYTES.saturating_sub(section.comment.len() + end.len());
+                    section.comment += end;
+                    section.comment += &text(value, room);
+                }
+                2 => section.hardware = text(value, MAX_NAME_BYTES),
+                3 => section.os = text(value, MAX_NAME_BYTES),
+                4 => section.application = text(value, MAX_NAME_BYTES),
+                _ => {}
+            }
+        }
+        section
+    }
+}
 
 /// An interface that a file describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +93,7 @@ impl Interface {
         let mut offset_seconds = 0;
         while let Some((code, value)) = options.next()? {
             match (code, value) {
-                (2, name) => interface.name = text(name),
+                (2, name) => interface.name = text(name, MAX_NAME_BYTES),
                 (9, &[resolution]) => interface.resolution = Resolution::from_option(resolution),
                 (13, &[bits]) => interface.fcs_bytes = Some(bits / 8),
                 (14, offset) => offset_seconds = number(offset, swapped).ok_or(Malformed)? as i64,
@@ -108,11 +147,11 @@ impl Counters {
     }
 }
 
-/// Keeps the readable start of a text option.
-fn text(value: &[u8]) -> String {
-    let value = &value[..value.len().min(MAX_NAME_BYTES)];
+/// Keeps the readable start of a text option, of at most `most` bytes.
+fn text(value: &[u8], most: usize) -> String {
+    let value = &value[..value.len().min(most)];
     let mut text = String::from_utf8_lossy(value).into_owned();
     // A byte that is not UTF-8 becomes three.
-    text.truncate(text.floor_char_boundary(MAX_NAME_BYTES));
+    text.truncate(text.floor_char_boundary(most));
     text
 }

@@ -24,7 +24,7 @@
 //!   the file, or returns `End`, which is final.
 //! - I2. The decoder never asks for more than [`MAX_NEED`] contiguous bytes. It never holds more
 //!   than [`MAX_INTERFACES`] interface descriptions, each with at most [`MAX_NAME_BYTES`] bytes of
-//!   name.
+//!   name. The same holds for [`MAX_SECTIONS`] sections and [`MAX_TEXT_BYTES`] of a comment.
 //! - I3. Malformed bytes are reported as [`Damage`], with offset and length, and decoding continues
 //!   after them. The bytes delivered and skipped add up to the whole file.
 //! - I4. A record is whole inside the chunk: `offset + captured_length <= chunk.len()`.
@@ -58,7 +58,7 @@ pub use ahead::{Landmark, SegmentAhead};
 pub use decoder::Decoder;
 pub use description::{InterfaceDescription, SectionDescription};
 pub use encode::{EncodeError, PacketToWrite};
-pub use interface::{Counters, Interface};
+pub use interface::{Counters, Interface, Section};
 pub use kind::{FileKind, FormatError};
 pub use pcap_encoder::PcapNsEncoder;
 pub use pcapng_encoder::PcapngEncoder;
@@ -98,6 +98,12 @@ pub const MAX_INTERFACES: usize = 2048;
 
 /// The longest interface name that is kept, in bytes; a longer one is truncated.
 pub const MAX_NAME_BYTES: usize = 256;
+
+/// The most descriptions of sections that a decoder keeps. Those that say the same are one.
+pub const MAX_SECTIONS: usize = 16;
+
+/// The longest comment of a section that is kept, in bytes; a longer one is truncated.
+pub const MAX_TEXT_BYTES: usize = 4096;
 
 /// Type of the block that closes a segment: in the local-use range, which other readers skip.
 pub(crate) const CLOSING_BLOCK: u32 = 0x8000_0001;

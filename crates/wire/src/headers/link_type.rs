@@ -23,4 +23,26 @@ impl LinkType {
     pub const IPV6: Self = Self(229);
     /// Linux cooked capture, version 2: 20 bytes.
     pub const LINUX_SLL2: Self = Self(276);
+
+    /// Returns its name, if it is one of the usual ones.
+    ///
+    /// Source: the list of link-layer header types of tcpdump.org.
+    pub fn name(self) -> Option<&'static str> {
+        Some(match self.0 {
+            0 => "BSD loopback",
+            1 => "Ethernet",
+            9 => "PPP",
+            101 => "raw IP",
+            105 => "IEEE 802.11",
+            108 => "OpenBSD loopback",
+            113 => "Linux cooked",
+            127 => "IEEE 802.11 with radiotap",
+            220 => "Linux USB",
+            228 => "raw IPv4",
+            229 => "raw IPv6",
+            253 => "Netlink",
+            276 => "Linux cooked, version 2",
+            _ => return None,
+        })
+    }
 }

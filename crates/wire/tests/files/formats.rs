@@ -355,3 +355,35 @@ fn an_interface_that_is_described_late_is_that_of_the_section_before() {
         assert_eq!(decoded.damage[0].kind, DamageKind::UnknownInterface { interface: 1 });
     }
 }
+
+#[test]
+fn sections_say_what_they_are() {
+    for o in ORDERS {
+        let section = |texts: &[(u16, &str)]| {
+            let mut body =
+                [o.u32(0x1A2B_3C4D).to_vec(), o.u16(1).to_vec(), o.u16(0).to_vec()].concat();
+            body.extend([0xFF; 8]);
+            for (code, text) in texts {
+                body.extend(option(o, *code, text.as_bytes()));
+            }
+            block(o, 0x0A0D_0D0A, &body)
+        };
+        let long = "x".repeat(5000);
+        let first =
+            section(&[(1, "one"), (1, "two"), (2, "a card"), (3, "a system"), (4, "a tool")]);
+        let file = [first.clone(), section(&[(1, &long), (4, &long)]), first].concat();
+        let mut decoder = Decoder::new();
+        assert_eq!(decode_with(&mut decoder, &file, usize::MAX).damage, []);
+        let [first, second] = decoder.sections() else { panic!("{:?}", decoder.sections()) };
+        assert_eq!(first.comment, "one\ntwo");
+        let texts = [&first.hardware, &first.os, &first.application];
+        assert_eq!(texts, ["a card", "a system", "a tool"]);
+        assert_eq!((second.comment.len(), second.application.len()), (4096, 256));
+        // No more are kept than the limit.
+        let numbers: Vec<_> = (0..100).map(|number| format!("{number}")).collect();
+        let file: Vec<_> = numbers.iter().flat_map(|text| section(&[(1, text)])).collect();
+        let mut decoder = Decoder::new();
+        decode_with(&mut decoder, &file, usize::MAX);
+        assert_eq!(decoder.sections().len(), burstline_wire::files::MAX_SECTIONS);
+    }
+}

@@ -3,6 +3,7 @@
 mod ahead;
 mod build;
 mod damage;
+mod forged;
 mod formats;
 mod round_trip;
 mod tools;

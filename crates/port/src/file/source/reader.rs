@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use burstline_sys::{clock, privileges};
 use burstline_wire::files::{
-    Damage, Decoder, FileKind, FormatError, Record, SegmentAhead, Step, Trailer,
+    Damage, Decoder, FileKind, FormatError, Record, Section, SegmentAhead, Step, Trailer,
 };
 use burstline_wire::headers::LinkType;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -168,8 +168,12 @@ impl CaptureReader {
             let mut decoder = Decoder::new();
             match decoder.next(self.window.rest(), &mut 0, self.is_read) {
                 Step::Refused(error) => return Err(self.refused(error)),
-                // It may be a recording whose first bytes are damaged.
-                Step::NeedMore { bytes } if self.kind == Some(FileKind::Unknown) => {
+                // It may be a recording whose first bytes are damaged. Once it is known to be one,
+                // the next segments are not needed.
+                Step::NeedMore { bytes }
+                    if self.kind == Some(FileKind::Unknown)
+                        && decoder.segment_bytes().is_none() =>
+                {
                     self.needed = bytes;
                     self.refill()?;
                 }
@@ -191,6 +195,16 @@ impl CaptureReader {
         let mut decoder = Decoder::new();
         let _ = decoder.next(self.window.rest(), &mut 0, self.is_read);
         decoder.interfaces().iter().map(|interface| interface.link).collect()
+    }
+
+    /// Returns what the first section header of a regular file says, if it is at the file's start.
+    pub fn first_section(&self) -> Option<Section> {
+        if self.input.is_pipe() {
+            return None;
+        }
+        let mut decoder = Decoder::new();
+        let _ = decoder.next(self.window.rest(), &mut 0, self.is_read);
+        decoder.sections().first().cloned()
     }
 
     /// Returns the next element; blocks for it if the file is a pipe.

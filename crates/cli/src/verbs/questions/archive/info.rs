@@ -2,11 +2,13 @@
 
 use std::process::ExitCode;
 
+use burstline_engine::Scanned;
 use burstline_port::OpenedFiles;
 
 use super::{code, for_each, open, without_rights};
 use crate::args::InfoArgs;
 use crate::failure::Failure;
+use crate::view::archive::info::Described;
 use crate::{signals, view};
 
 /// Describes files.
@@ -14,18 +16,23 @@ pub(crate) fn info(args: &InfoArgs) -> Result<ExitCode, Failure> {
     let files = &args.files;
     let stop = signals::stop_flag(files.quiet)?;
     let opened = OpenedFiles::default();
-    let (surveys, is_whole) = for_each(files, &stop, |path, watch| {
+    let (described, is_whole) = for_each(files, &stop, |path, watch| {
         let reader = open(path, &opened)?;
-        let survey = without_rights(|| burstline_engine::survey(reader, watch))?;
+        let described = without_rights(|| {
+            let section = reader.first_section();
+            let survey = burstline_engine::survey(reader, watch)?;
+            Ok(Described { survey, section })
+        })?;
         if !files.json {
-            view::print(&view::archive::info::text(&survey))?;
+            view::print(&view::archive::info::text(&described))?;
         }
-        Ok(survey)
+        Ok(described)
     })?;
-    let is_sound = surveys.iter().all(|file| file.scanned.is_sound() && !file.scanned.is_stopped);
+    let is_sound = |file: &Scanned| file.is_sound() && !file.is_stopped;
+    let is_sound = described.iter().all(|file| is_sound(&file.survey.scanned));
     let is_success = is_sound && is_whole;
     if files.json {
-        view::print(&view::archive::info::object(&surveys, is_success))?;
+        view::print(&view::archive::info::object(&described, is_success))?;
     }
     Ok(code(is_success))
 }

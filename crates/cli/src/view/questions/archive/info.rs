@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use burstline_engine::Survey;
-use burstline_wire::files::Interface;
+use burstline_wire::files::{Interface, Resolution, Section};
 use serde_json::{Map, Value, json};
 
 use super::{fault_lines, file_object, format_text, line};
@@ -24,8 +24,16 @@ fn per_second(count: u64, ns: u64) -> f64 {
     if ns == 0 { 0.0 } else { count as f64 * 1e9 / ns as f64 }
 }
 
+/// What is known of a file.
+pub(crate) struct Described {
+    pub(crate) survey: Survey,
+    /// What its first section header says.
+    pub(crate) section: Option<Section>,
+}
+
 /// Returns the text about one file.
-pub(crate) fn text(survey: &Survey) -> String {
+pub(crate) fn text(described: &Described) -> String {
+    let Described { survey, section } = described;
     let file = &survey.scanned;
     let mut text = String::new();
     let mut row = |name: &str, value: String| {
@@ -53,6 +61,9 @@ pub(crate) fn text(survey: &Survey) -> String {
         row("longest gap", format!("{} before packet {}", seconds_text(ns), count_text(packet)));
     }
     row("lost", losses_text(survey));
+    if let Some(section) = section {
+        section_rows(section, &mut row);
+    }
     for (interface, packets) in file.interfaces.iter().zip(&file.interface_packets) {
         row("interface", interface_text(interface, *packets));
     }
@@ -64,6 +75,22 @@ pub(crate) fn text(survey: &Survey) -> String {
         row("rate over time", format!("{} {each}", picture(&columns)));
     }
     text + &fault_lines(file) + "\n"
+}
+
+/// Adds a row for each text of a section.
+fn section_rows(section: &Section, mut row: impl FnMut(&str, String)) {
+    for comment in section.comment.lines() {
+        row("comment", one_line(comment).into());
+    }
+    for (name, text) in [
+        ("application", &section.application),
+        ("system", &section.os),
+        ("hardware", &section.hardware),
+    ] {
+        if !text.is_empty() {
+            row(name, one_line(text).into());
+        }
+    }
 }
 
 fn packets_text(survey: &Survey) -> String {
@@ -125,6 +152,10 @@ fn losses_text(survey: &Survey) -> String {
 fn interface_text(interface: &Interface, packets: u64) -> String {
     let name = one_line(if interface.name.is_empty() { "without a name" } else { &interface.name });
     let mut text = format!("{name}, link type {}", interface.link.0);
+    if let Some(link) = interface.link.name() {
+        let _ = write!(text, " ({link})");
+    }
+    let _ = write!(text, ", times in {}", unit_text(interface.resolution));
     if interface.snapshot_length > 0 {
         let _ = write!(text, ", snaplen {}", count_text(interface.snapshot_length.into()));
     }
@@ -135,6 +166,18 @@ fn interface_text(interface: &Interface, packets: u64) -> String {
         }
     }
     text
+}
+
+/// Returns the unit of timestamps.
+fn unit_text(resolution: Resolution) -> String {
+    let base = if resolution.binary { 2 } else { 10 };
+    match (base, resolution.exponent) {
+        (_, 0) => "s".to_owned(),
+        (10, 3) => "ms".to_owned(),
+        (10, 6) => "us".to_owned(),
+        (10, 9) => "ns".to_owned(),
+        (base, exponent) => format!("{base}^-{exponent} s"),
+    }
 }
 
 /// Returns a bar for each column, or a blank where there is no packet.
@@ -151,12 +194,13 @@ fn picture(columns: &[u64]) -> String {
 }
 
 /// Returns the object of `info`.
-pub(crate) fn object(surveys: &[Survey], is_success: bool) -> String {
-    let files: Vec<Value> = surveys.iter().map(survey_object).collect();
+pub(crate) fn object(described: &[Described], is_success: bool) -> String {
+    let files: Vec<Value> = described.iter().map(described_object).collect();
     line(&json!({ "command": "info", "files": files, "success": is_success }))
 }
 
-fn survey_object(survey: &Survey) -> Value {
+fn described_object(described: &Described) -> Value {
+    let Described { survey, section } = described;
     let file = &survey.scanned;
     let ns = survey.duration_ns();
     let mut object = file_object(file);
@@ -182,6 +226,7 @@ fn survey_object(survey: &Survey) -> Value {
         "longest_gap_s": survey.longest_gap.map(|(ns, _)| ns as f64 / 1e9),
         "recorded": recorded_object(survey),
         "marked_lost": survey.marked_lost,
+        "section": section_object(&section.clone().unwrap_or_default()),
         "interfaces": file
             .interfaces
             .iter()
@@ -212,10 +257,21 @@ fn recorded_object(survey: &Survey) -> Value {
     })
 }
 
+fn section_object(section: &Section) -> Value {
+    json!({
+        "comment": section.comment,
+        "application": section.application,
+        "os": section.os,
+        "hardware": section.hardware,
+    })
+}
+
 fn interface_object(interface: &Interface, packets: u64) -> Value {
     let mut object = json!({
         "name": interface.name,
         "link": interface.link.0,
+        "encapsulation": interface.link.name().unwrap_or_default(),
+        "unit": unit_text(interface.resolution),
         "snaplen": interface.snapshot_length,
         "packets": packets,
     });

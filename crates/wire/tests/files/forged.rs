@@ -1,0 +1,138 @@
+//! Plain pcapng whose packets contain blocks: after damage the real ones are found again.
+
+use crate::build::*;
+use burstline_wire::files::{Decoder, Step};
+
+/// Bytes of a hostile packet, of its block, and of what comes before its own blocks.
+const PACKET: usize = 65_000;
+const BLOCK: usize = PACKET + 32;
+const BEFORE: usize = 1000;
+
+/// A type of block whose contents are not looked at.
+const CUSTOM: u32 = 0x0BAD;
+
+/// Packets after the hostile ones.
+const LATER: u32 = 300;
+
+/// The bytes of a packet that nobody recorded.
+const FORGED: [u8; 60] = [0xFA; 60];
+
+/// Returns a section with two packets.
+fn forged(order: Order) -> Vec<u8> {
+    let packet = enhanced(order, 0, 1, &FORGED, 60, &[]);
+    [section(order), interface(order, 1, 0, &[]), packet.clone(), packet].concat()
+}
+
+/// Returns `count` packets in a row. The blocks in the first one lead through all of them, over the
+/// real blocks between them, in this byte order.
+fn hostile(order: Order, count: usize, first: &[u8]) -> Vec<Vec<u8>> {
+    let mut packets = vec![vec![0; PACKET]; count];
+    packets[0][BEFORE..BEFORE + first.len()].copy_from_slice(first);
+    let mut start = BEFORE + first.len();
+    for number in 1..count {
+        // From `start` in one packet to `BEFORE` in the next.
+        let length = (BLOCK + BEFORE - start) as u32;
+        packets[number - 1][start..start + 4].copy_from_slice(&order.u32(CUSTOM));
+        packets[number - 1][start + 4..start + 8].copy_from_slice(&order.u32(length));
+        packets[number][BEFORE - 4..BEFORE].copy_from_slice(&order.u32(length));
+        start = BEFORE;
+    }
+    packets
+}
+
+/// Returns a file with a usual packet, hostile ones, and usual ones. One bit of the length of the
+/// first hostile one is flipped.
+fn file(hostile: &[Vec<u8>]) -> Vec<u8> {
+    let o = Order::Little;
+    let mut file = [section(o), interface(o, 1, 0, &[])].concat();
+    file.extend(enhanced(o, 0, 1, &payload(0, 60), 60, &[]));
+    let damaged = file.len() + 5;
+    for packet in hostile {
+        file.extend(enhanced(o, 0, 2, packet, packet.len() as u32, &[]));
+    }
+    for number in 1..=LATER {
+        file.extend(enhanced(o, 0, 3, &payload(number, 60), 60, &[]));
+    }
+    file[damaged] ^= 1;
+    file
+}
+
+/// Returns how many packets were delivered that were recorded, and how many that were not.
+fn counted(decoder: &mut Decoder, file: &[u8], chunk: usize) -> (usize, usize) {
+    let packets = decode_with(decoder, file, chunk).packets;
+    let forged = packets.iter().filter(|packet| packet.bytes == FORGED).count();
+    (packets.len() - forged, forged)
+}
+
+#[test]
+fn blocks_that_lead_over_real_ones_are_not_real() {
+    let check = |packets: &[Vec<u8>]| {
+        let file = file(packets);
+        // The first one is damaged; one is before them.
+        let all = packets.len() + LATER as usize;
+        for chunk in [4000, 256 << 10, usize::MAX] {
+            let found = counted(&mut Decoder::new(), &file, chunk);
+            assert_eq!(found, (all, 0), "{} packets in chunks of {chunk}", packets.len());
+        }
+    };
+    for order in ORDERS {
+        // Six lead further than a packet is long, ten as far as blocks are followed.
+        for count in [2, 6, 10] {
+            check(&hostile(order, count, &forged(order)));
+        }
+    }
+    // The same without a section header. Nothing tells those apart that lead as far as ten.
+    let first = &forged(Order::Little)[section(Order::Little).len()..];
+    for count in [2, 6] {
+        check(&hostile(Order::Little, count, first));
+    }
+}
+
+#[test]
+fn a_section_in_a_packet_does_not_hide_what_follows_it() {
+    // The first block in the packet is of the file's byte order, and could be real.
+    let first = enhanced(Order::Little, 0, 1, &FORGED, 60, &[]);
+    for order in ORDERS {
+        let mut packet = vec![0; PACKET];
+        let blocks = [first.clone(), forged(order)].concat();
+        packet[BEFORE..BEFORE + blocks.len()].copy_from_slice(&blocks);
+        let file = file(&[packet]);
+        for chunk in [4000, usize::MAX] {
+            let (real, forged) = counted(&mut Decoder::new(), &file, chunk);
+            assert_eq!(real, 1 + LATER as usize, "{order:?} in {chunk}");
+            assert!(forged <= 3, "{order:?} in {chunk}: {forged}");
+        }
+    }
+}
+
+#[test]
+fn a_section_in_a_packet_of_a_pipe_is_none() {
+    for order in ORDERS {
+        let mut packet = vec![0; PACKET];
+        packet[BEFORE..BEFORE + forged(order).len()].copy_from_slice(&forged(order));
+        let file = file(&[packet]);
+        let (real, _) = counted(&mut Decoder::live(), &file, 4000);
+        assert_eq!(real, 1 + LATER as usize, "{order:?}");
+    }
+}
+
+#[test]
+fn a_section_behind_a_torn_block_of_a_silent_pipe_is_found() {
+    let o = Order::Little;
+    let mut file = [section(o), interface(o, 1, 0, &[])].concat();
+    file.extend(enhanced(o, 0, 1, &payload(0, 60), 60, &[]));
+    file.extend(&enhanced(o, 0, 1, &payload(1, 60), 60, &[])[..50]);
+    let o = Order::Big;
+    file.extend([section(o), interface(o, 1, 0, &[])].concat());
+    file.extend(enhanced(o, 0, 1, &payload(2, 60), 60, &[]));
+    let (mut decoder, mut position, mut packets) = (Decoder::live(), 0, 0);
+    loop {
+        match decoder.next(&file, &mut position, false) {
+            Step::Packet(_) => packets += 1,
+            Step::Damage(_) => {}
+            Step::NeedMore { .. } => break,
+            step => panic!("{step:?}"),
+        }
+    }
+    assert_eq!((packets, position), (2, file.len()));
+}
