@@ -292,6 +292,13 @@ pub trait Sink: Port {
         Ok(())
     }
 
+    /// As [`flush`](Self::flush), but a sink may leave it for later, within the time that its user
+    /// has set, if a flush is costly. Returns whether all is flushed; if not, call it again within
+    /// 100 ms or so.
+    fn flush_when_due(&mut self) -> Result<bool, PortError> {
+        self.flush().map(|()| true)
+    }
+
     /// Reports that `packets` packets of interface number `port` were lost before its next packet.
     /// They are not included in any packet's `drops_before`.
     fn tell_gap(&mut self, port: u8, packets: u64) {

@@ -7,7 +7,8 @@ use std::collections::HashSet;
 use std::fs;
 use std::ops::Range;
 
-use burstline_port::{Loss, OpenOptions};
+use burstline_log::{Meta, Scratch};
+use burstline_port::{Flush, Loss, OpenOptions, OutputOptions};
 use burstline_wire::files::{
     InterfaceDescription, SectionDescription, SegmentAhead, SegmentEncoder, Trailer,
 };
@@ -244,4 +245,45 @@ fn a_damaged_last_segment_is_named_if_the_end_of_the_frame_is_there() {
         judge(&made, &got, 1, &format!("block at {head}"));
         assert!(got.is_damaged, "{head}: {:?}", got.notes);
     }
+}
+
+/// Writes packets one by one into a compressed recording with this flush, and asks for a flush that
+/// may wait after each. Returns the number of segments, and of answers that all is flushed.
+fn trickle(folder: &Folder, flush: Option<Flush>, packets: u32) -> (u64, u32) {
+    let path = folder.path("slow.pcapng.zst");
+    let output = OutputOptions { flush, ..OutputOptions::default() };
+    let options = OpenOptions { output, ..OpenOptions::default() };
+    let mut to = sink(&format!("file:{}?{KEYS}", path.display()), &options).unwrap();
+    let (bytes, mut scratch, mut flushed) = ([0x5a; PACKET], Scratch::new(), 0);
+    for number in 0..packets {
+        scratch.clear();
+        scratch.push(0, PACKET as u32, &Meta::new(u64::from(number), PACKET as u32, 0));
+        assert_eq!(to.transmit(&scratch.burst(&bytes, u64::from(number))).unwrap(), 1);
+        flushed += u32::from(to.flush_when_due().unwrap());
+    }
+    to.finish().unwrap();
+    let file = fs::read(path).unwrap();
+    let got = read(folder, &file);
+    assert_eq!(got.packets.len(), packets as usize, "{:?}", got.notes);
+    let trailers = file.windows(Trailer::MAGIC.len()).filter(|bytes| **bytes == Trailer::MAGIC);
+    (trailers.count() as u64, flushed)
+}
+
+#[test]
+fn slow_packets_share_a_compressed_segment_until_a_flush_is_due() {
+    let folder = Folder::new();
+    let limit = |after_ns, bytes| Some(Flush { after_ns, bytes });
+    // The header, the packets, and what closes the file.
+    for never in [None, limit(None, None), limit(Some(u64::MAX), Some(u64::MAX))] {
+        let (segments, flushed) = trickle(&folder, never, 50);
+        assert_eq!((segments, flushed), (2, 0), "{never:?}");
+    }
+    // Each packet is a segment if each flush is due.
+    for each in [limit(Some(0), None), limit(None, Some(1))] {
+        let (segments, flushed) = trickle(&folder, each, 50);
+        assert!(segments > 50 && flushed == 50, "{each:?}: {segments}, {flushed}");
+    }
+    // Four packets with their blocks have more bytes than that.
+    let (segments, flushed) = trickle(&folder, limit(None, Some(3 * PACKET as u64 + 200)), 40);
+    assert!((10..15).contains(&segments) && flushed == 10, "{segments}, {flushed}");
 }

@@ -143,6 +143,10 @@ impl Step for InPlace<'_> {
         self.recorded.flush(self.sink, &self.job.clock);
     }
 
+    fn is_flushed(&self) -> bool {
+        self.recorded.is_flushed()
+    }
+
     fn stop_sources(&mut self) -> bool {
         if self.is_ended || !self.source.port.info().capabilities.can_drain {
             return false;

@@ -98,6 +98,11 @@ pub(crate) trait Step: Send {
     /// second at most while they come.
     fn flush(&mut self) {}
 
+    /// Whether the last flush left nothing for later. If not, it is called again, as above.
+    fn is_flushed(&self) -> bool {
+        true
+    }
+
     /// Called when the job is over: stops sources that still hold packets. Returns whether there
     /// are any. These are polled until they have ended, or deliver nothing for half a second.
     fn stop_sources(&mut self) -> bool {
@@ -204,8 +209,8 @@ pub(super) fn run<S: Step>(job: &Job<'_>, mut step: S, number: Option<usize>) ->
         let flush_after_ns =
             if now_ns - found_ns >= SILENCE_NS { LOSSES_EVERY_NS } else { FLUSH_EVERY_NS };
         if !is_flushed && now_ns - flushed_ns >= flush_after_ns {
-            (is_flushed, flushed_ns) = (true, now_ns);
             step.flush();
+            (is_flushed, flushed_ns) = (step.is_flushed(), now_ns);
         }
         let pause = Pause { waiter: &mut waiter, now_ns, clock };
         let has_slept = match polled.next {

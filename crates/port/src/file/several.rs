@@ -54,6 +54,20 @@ impl Several {
         }
     }
 
+    /// As [`Sink::flush_when_due`].
+    pub(super) fn flush_when_due(&mut self) -> Result<bool, PortError> {
+        let mut is_flushed = true;
+        let mut flush = |sink: &mut dyn Sink| -> Result<(), PortError> {
+            is_flushed &= sink.flush_when_due()?;
+            Ok(())
+        };
+        match self.failed {
+            Some(number) => flush(&mut *self.sinks[number])?,
+            None => self.each(flush)?,
+        }
+        Ok(is_flushed)
+    }
+
     pub(super) fn account(&self) -> PortAccount {
         let mut account = PortAccount::default();
         self.sinks.iter().for_each(|sink| account.add(sink.account()));

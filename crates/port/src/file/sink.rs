@@ -470,6 +470,16 @@ impl Sink for FileSink {
         Ok(())
     }
 
+    fn flush_when_due(&mut self) -> Result<bool, PortError> {
+        if let Body::Segmented(body) = &self.body
+            && body.can_wait(self.files.flush())
+        {
+            self.look_at_syncs()?;
+            return Ok(false);
+        }
+        self.flush().map(|()| true)
+    }
+
     fn lost(&self) -> LostPackets {
         self.lost.clone()
     }

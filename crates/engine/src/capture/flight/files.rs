@@ -87,6 +87,10 @@ impl Sink for Files<'_> {
         self.current.as_mut().map_or(Ok(()), |file| file.flush())
     }
 
+    fn flush_when_due(&mut self) -> Result<bool, PortError> {
+        self.current.as_mut().map_or(Ok(true), |file| file.flush_when_due())
+    }
+
     fn tell_gap(&mut self, port: u8, packets: u64) {
         self.current.iter_mut().for_each(|file| file.tell_gap(port, packets));
     }

@@ -294,6 +294,13 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Behind<'_, S> {
         }
     }
 
+    fn is_flushed(&self) -> bool {
+        match self {
+            Self::Leader(_) => true,
+            Self::Recorder(recorder) => recorder.is_flushed(),
+        }
+    }
+
     fn end(self) -> Came {
         match self {
             Self::Leader(merger) => {

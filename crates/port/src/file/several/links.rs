@@ -126,6 +126,10 @@ impl Sink for ByLink {
         self.files.flush()
     }
 
+    fn flush_when_due(&mut self) -> Result<bool, PortError> {
+        self.files.flush_when_due()
+    }
+
     fn tell_gap(&mut self, port: u8, packets: u64) {
         let number = self.known[usize::from(port)].unwrap_or(0);
         self.files.sink(number).tell_gap(port, packets);

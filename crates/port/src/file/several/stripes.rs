@@ -88,6 +88,10 @@ impl Sink for Stripes {
         self.files.flush()
     }
 
+    fn flush_when_due(&mut self) -> Result<bool, PortError> {
+        self.files.flush_when_due()
+    }
+
     fn tell_gap(&mut self, port: u8, packets: u64) {
         self.files.sink(self.turn).tell_gap(port, packets);
     }

@@ -14,8 +14,8 @@ use burstline_wire::files::{Counters, LossCause};
 use super::super::layout::{Layout, Target};
 use super::super::output::{Stop, end_job};
 use super::super::recording::{
-    Attempts, Closed, Filled, Made, Mark, Names, OutputOptions, Rotation, Rules, Safe, Unsafe,
-    comment,
+    Attempts, Closed, Filled, Flush, Made, Mark, Names, OutputOptions, Rotation, Rules, Safe,
+    Unsafe, comment,
 };
 use super::{Body, ClosingCounts, Described, FileSink, InFile};
 use crate::opened::OpenedFiles;
@@ -236,6 +236,11 @@ impl Files {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns when written data is synced.
+    pub(super) fn flush(&self) -> Option<Flush> {
+        self.options.flush
     }
 
     /// Whether files are synced.
