@@ -292,10 +292,11 @@ pub trait Sink: Port {
         Ok(())
     }
 
-    /// Returns how often to flush at most while packets come, in ns. Where a flush is dear, that is
-    /// more than the default of 100 ms.
-    fn flush_every_ns(&self) -> u64 {
-        100_000_000
+    /// As [`flush`](Self::flush), but a sink may leave it for later, within the time that its user
+    /// has set, if a flush is costly. Returns whether all is flushed; if not, call it again within
+    /// 100 ms or so.
+    fn flush_when_due(&mut self) -> Result<bool, PortError> {
+        self.flush().map(|()| true)
     }
 
     /// Reports that `packets` packets of interface number `port` were lost before its next packet.

@@ -143,8 +143,8 @@ impl Step for InPlace<'_> {
         self.recorded.flush(self.sink, &self.job.clock);
     }
 
-    fn flush_every_ns(&self) -> u64 {
-        self.sink.flush_every_ns()
+    fn is_flushed(&self) -> bool {
+        self.recorded.is_flushed()
     }
 
     fn stop_sources(&mut self) -> bool {

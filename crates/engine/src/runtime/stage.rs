@@ -93,9 +93,9 @@ pub(crate) trait Step: Send {
     /// Flushes what was sent so far, at a moment without packets: every 100 ms at most.
     fn flush(&mut self) {}
 
-    /// Returns how often to flush at most while packets come, in ns.
-    fn flush_every_ns(&self) -> u64 {
-        LOSSES_EVERY_NS
+    /// Whether the last flush left nothing for later. If not, it is called again, as above.
+    fn is_flushed(&self) -> bool {
+        true
     }
 
     /// Called when the job is over: stops sources that still hold packets. Returns whether there
@@ -204,8 +204,8 @@ pub(super) fn run<S: Step>(job: &Job<'_>, mut step: S, number: Option<usize>) ->
         let flush_after_ns =
             if now_ns - found_ns >= SILENCE_NS { LOSSES_EVERY_NS } else { step.flush_every_ns() };
         if !is_flushed && now_ns - flushed_ns >= flush_after_ns {
-            (is_flushed, flushed_ns) = (true, now_ns);
             step.flush();
+            (is_flushed, flushed_ns) = (step.is_flushed(), now_ns);
         }
         let pause = Pause { waiter: &mut waiter, now_ns, clock };
         let has_slept = match polled.next {

@@ -98,9 +98,8 @@ impl Input {
             return;
         };
         let is_zstd_file = kind == FileKind::Zstd && !raw.is_pipe;
-        let window_bytes = self.window_bytes;
-        if let Some(table) = is_zstd_file.then(|| Table::of(&raw.file, window_bytes)).flatten() {
-            self.stream = Stream::Packed(Box::new(Packed::new(table, raw, window_bytes)));
+        if let Some(table) = is_zstd_file.then(|| Table::of(&raw.file)).flatten() {
+            self.stream = Stream::Packed(Box::new(Packed::new(table, raw)));
             return;
         }
         let chained = Cursor::new(first.to_vec()).chain(raw);
@@ -109,6 +108,16 @@ impl Input {
             FileKind::Zstd => Stream::Zstd(Box::new(ZstdReader::new(buffered, self.window_bytes))),
             _ => Stream::Gzip(Box::new(MultiGzDecoder::new(buffered))),
         };
+    }
+
+    /// Switches to decompression if the file is a compressed recording whose first bytes are
+    /// damaged. Returns whether it is. Cost: reads 17 MiB of another file.
+    pub(super) fn decompress_headless(&mut self) -> bool {
+        let Some(table) = self.plain_file().and_then(Table::of) else { return false };
+        if let Stream::Plain(raw) = std::mem::replace(&mut self.stream, Stream::Closed) {
+            self.stream = Stream::Packed(Box::new(Packed::new(table, raw)));
+        }
+        true
     }
 
     /// Reads the available bytes, without waiting for more.

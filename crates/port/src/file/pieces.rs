@@ -26,8 +26,8 @@ use super::zstd::BlockHead;
 pub(super) const HEADER_BYTES: usize = 6;
 
 /// Offset of the descriptor in it, and the flag that a checksum ends the frame.
-pub(super) const DESCRIPTOR_AT: usize = 4;
-pub(super) const HAS_CHECKSUM: u8 = 1 << 2;
+const DESCRIPTOR_AT: usize = 4;
+const HAS_CHECKSUM: u8 = 1 << 2;
 
 /// The longest block, with `ruzstd`'s window size. Source: RFC 8878, 3.1.1.2.4.
 pub(super) const BLOCK_BYTES: usize = 128 << 10;

@@ -12,7 +12,7 @@
 //! any.
 //!
 //! In a compressed file segments are contiguous ([`Slots`]). There a flush closes the open segment,
-//! and the next packet begins another one.
+//! and the next packet begins another one. So it waits until it is due ([`Segmented::can_wait`]).
 //!
 //! The header is written with the first segment. A recording that ends in its first segment needs
 //! no segments: it becomes plain pcapng, unless segments were requested ([`Segmented::end`]). Until
@@ -32,6 +32,7 @@ use burstline_wire::files::{
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
 
+use super::recording::Flush;
 use super::sink::ClosingCounts;
 use slots::Slots;
 
@@ -188,6 +189,11 @@ impl Segmented {
         if !self.is_compact || self.encoder.sequence() > 1 {
             self.encoder.close();
         }
+    }
+
+    /// Whether a flush has something to write, but not yet according to `flush`.
+    pub(super) fn can_wait(&self, flush: Option<Flush>) -> bool {
+        self.is_dirty && self.slots.can_wait(flush, self.encoder.blocks_end() as u64)
     }
 
     /// Writes the open segment into its slot in its current state, once all before it are written.

@@ -54,8 +54,18 @@ impl Several {
         }
     }
 
-    pub(super) fn flush_every_ns(&self) -> u64 {
-        self.sinks.iter().map(|sink| sink.flush_every_ns()).min().unwrap_or(u64::MAX)
+    /// As [`Sink::flush_when_due`].
+    pub(super) fn flush_when_due(&mut self) -> Result<bool, PortError> {
+        let mut is_flushed = true;
+        let mut flush = |sink: &mut dyn Sink| -> Result<(), PortError> {
+            is_flushed &= sink.flush_when_due()?;
+            Ok(())
+        };
+        match self.failed {
+            Some(number) => flush(&mut *self.sinks[number])?,
+            None => self.each(flush)?,
+        }
+        Ok(is_flushed)
     }
 
     pub(super) fn account(&self) -> PortAccount {

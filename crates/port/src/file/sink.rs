@@ -475,12 +475,14 @@ impl Sink for FileSink {
         Ok(())
     }
 
-    /// A flush of segments writes the open one, and it is written again when it is full.
-    fn flush_every_ns(&self) -> u64 {
-        match &self.body {
-            Body::Segmented(_) => self.files.safe_after_ns().clamp(FLUSH_LEAST_NS, FLUSH_MOST_NS),
-            _ => FLUSH_LEAST_NS,
+    fn flush_when_due(&mut self) -> Result<bool, PortError> {
+        if let Body::Segmented(body) = &self.body
+            && body.can_wait(self.files.flush())
+        {
+            self.look_at_syncs()?;
+            return Ok(false);
         }
+        self.flush().map(|()| true)
     }
 
     fn lost(&self) -> LostPackets {

@@ -307,6 +307,10 @@ impl<P: Sink + ?Sized> Sink for FaultInjector<P> {
         self.inner.flush()
     }
 
+    fn flush_when_due(&mut self) -> Result<bool, PortError> {
+        self.inner.flush_when_due()
+    }
+
     fn tell_gap(&mut self, port: u8, packets: u64) {
         self.inner.tell_gap(port, packets);
     }

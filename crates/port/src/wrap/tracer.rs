@@ -112,6 +112,10 @@ impl<P: Sink + ?Sized> Sink for Tracer<P> {
         self.inner.flush()
     }
 
+    fn flush_when_due(&mut self) -> Result<bool, PortError> {
+        self.inner.flush_when_due()
+    }
+
     fn tell_gap(&mut self, port: u8, packets: u64) {
         self.inner.tell_gap(port, packets);
     }

@@ -87,8 +87,8 @@ impl Sink for Files<'_> {
         self.current.as_mut().map_or(Ok(()), |file| file.flush())
     }
 
-    fn flush_every_ns(&self) -> u64 {
-        self.current.as_ref().map_or(u64::MAX, |file| file.flush_every_ns())
+    fn flush_when_due(&mut self) -> Result<bool, PortError> {
+        self.current.as_mut().map_or(Ok(true), |file| file.flush_when_due())
     }
 
     fn tell_gap(&mut self, port: u8, packets: u64) {

@@ -252,6 +252,10 @@ impl Step for FlightRecorder<'_, '_> {
         self.job.show_losses_behind(0, losses)
     }
 
+    fn is_flushed(&self) -> bool {
+        self.recorded.is_flushed()
+    }
+
     fn end(mut self) -> Home {
         self.recorded.missed = self.missed();
         self.recorded.expired = self.lanes.iter().map(|lane| lane.expired).collect();

@@ -294,10 +294,10 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Behind<'_, S> {
         }
     }
 
-    fn flush_every_ns(&self) -> u64 {
+    fn is_flushed(&self) -> bool {
         match self {
-            Self::Leader(merger) => merger.flush_every_ns(),
-            Self::Recorder(recorder) => recorder.flush_every_ns(),
+            Self::Leader(_) => true,
+            Self::Recorder(recorder) => recorder.is_flushed(),
         }
     }
 

@@ -64,6 +64,8 @@ pub(crate) struct Recorded {
     pub(crate) error: Option<EngineError>,
     /// The loss cause of further packets, once the sink is broken.
     cause: Option<Loss>,
+    /// Whether the last flush left nothing for later.
+    is_flushed: bool,
 }
 
 /// A recorder thread's state. Its sink is either borrowed, or owned and dropped at its end.
@@ -227,8 +229,8 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Recorder<'_, S> {
         self.recorded.flush(&mut *self.sink, &self.job.clock);
     }
 
-    fn flush_every_ns(&self) -> u64 {
-        self.sink.flush_every_ns()
+    fn is_flushed(&self) -> bool {
+        self.recorded.is_flushed()
     }
 
     fn end(mut self) -> Recorded {
@@ -249,6 +251,7 @@ impl Recorded {
             span: Span::default(),
             error: None,
             cause: None,
+            is_flushed: true,
         }
     }
 
@@ -261,13 +264,20 @@ impl Recorded {
         }
     }
 
-    /// Flushes the sink, unless it is broken.
+    /// Flushes the sink if that is due, unless it is broken.
     pub(crate) fn flush(&mut self, sink: &mut dyn Sink, clock: &JobClock<'_>) {
+        self.is_flushed = true;
         if self.cause.is_none() {
-            let flushed = sink.flush();
+            let flushed = sink.flush_when_due();
             self.ask(sink);
-            self.heed(flushed, clock);
+            self.is_flushed = *flushed.as_ref().unwrap_or(&true);
+            self.heed(flushed.map(drop), clock);
         }
+    }
+
+    /// Returns whether the last flush left nothing for later.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.is_flushed
     }
 
     /// Returns the packets written, over all interfaces.

@@ -5,6 +5,7 @@ use std::io;
 use burstline_sys::direct::{OutputFile, WriteQueue};
 
 use super::super::layout::source;
+use super::super::recording::Flush;
 use super::super::zstd::packed::Packer;
 
 /// Bytes being written at a time, and the minimum number of writes for that.
@@ -51,6 +52,14 @@ impl Slots {
     /// Whether a partial segment can be written, and rewritten later.
     pub(in super::super) fn can_rewrite(&self) -> bool {
         matches!(self, Self::Placed { .. })
+    }
+
+    /// Whether a flush of the current segment, with `bytes` bytes of blocks, is not due yet.
+    pub(in super::super) fn can_wait(&self, flush: Option<Flush>, bytes: u64) -> bool {
+        match self {
+            Self::Placed { .. } => false,
+            Self::Packed(packer) => !packer.is_due(flush, bytes),
+        }
     }
 
     /// Hands over the current segment for a write at `offset`.

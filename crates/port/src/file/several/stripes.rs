@@ -88,8 +88,8 @@ impl Sink for Stripes {
         self.files.flush()
     }
 
-    fn flush_every_ns(&self) -> u64 {
-        self.files.flush_every_ns()
+    fn flush_when_due(&mut self) -> Result<bool, PortError> {
+        self.files.flush_when_due()
     }
 
     fn tell_gap(&mut self, port: u8, packets: u64) {

@@ -14,8 +14,8 @@ use burstline_wire::files::{Counters, LossCause};
 use super::super::layout::{Layout, Target};
 use super::super::output::{Stop, end_job};
 use super::super::recording::{
-    Attempts, Closed, Filled, Made, Mark, Names, OutputOptions, Rotation, Rules, Safe, Unsafe,
-    comment,
+    Attempts, Closed, Filled, Flush, Made, Mark, Names, OutputOptions, Rotation, Rules, Safe,
+    Unsafe, comment,
 };
 use super::{Body, ClosingCounts, Described, FileSink, InFile};
 use crate::opened::OpenedFiles;
@@ -248,9 +248,9 @@ impl Files {
         &self.path
     }
 
-    /// Returns after how long packets are safe, in ns, as far as the user cares.
-    pub(super) fn safe_after_ns(&self) -> u64 {
-        self.options.flush.and_then(|flush| flush.after_ns).unwrap_or(u64::MAX)
+    /// Returns when written data is synced.
+    pub(super) fn flush(&self) -> Option<Flush> {
+        self.options.flush
     }
 
     /// Whether files are synced.

@@ -310,9 +310,7 @@ impl CaptureReader {
         self.is_read |= pulled == Pulled::End;
         if self.kind.is_none() && (self.is_read || self.window.rest().len() >= 4) {
             let kind = FileKind::detect(self.window.rest());
-            if self.container.is_none() && matches!(kind, FileKind::Gzip | FileKind::Zstd) {
-                self.container = Some(kind);
-                self.input.decompress(kind, self.window.rest());
+            if self.container.is_none() && self.decompress(kind) {
                 self.window.clear();
                 self.is_read = false;
                 return self.refill();
@@ -323,6 +321,20 @@ impl CaptureReader {
             self.read_torn_again(&ahead);
         }
         Ok(pulled)
+    }
+
+    /// Switches to decompression if the file is compressed, by its first bytes. Returns whether it
+    /// is.
+    fn decompress(&mut self, kind: FileKind) -> bool {
+        self.container = match kind {
+            FileKind::Gzip | FileKind::Zstd => {
+                self.input.decompress(kind, self.window.rest());
+                Some(kind)
+            }
+            FileKind::Unknown if self.input.decompress_headless() => Some(FileKind::Zstd),
+            _ => None,
+        };
+        self.container.is_some()
     }
 
     /// Ends a broken compressed stream; earlier bytes are valid.

@@ -6,37 +6,94 @@
 //! ```
 //!
 //! Block headers lead from one to the next, without any decompression. An uncompressed block that
-//! ends with a trailer is the end of a segment. If a block header is invalid, we search for the
-//! next trailer byte by byte. A segment whose own trailer is damaged gets the end of the following
-//! segment: the two are decompressed as one piece.
+//! ends with a trailer is the end of a segment, if the blocks since the last end can be whole
+//! segments. A sender may put trailers into packets: these are inside of blocks, or the blocks
+//! before them are too few. If a block header is invalid, we search for the next trailer byte by
+//! byte, and examine what follows it ([`search`]). A segment whose own trailer is damaged gets the
+//! end of the following segment: the two are decompressed as one piece.
 //!
 //! A file may have more than one frame. The ends of one describe that frame only, so such a file is
 //! read sequentially. Other bytes after the last block are reported as damage.
 
+mod search;
+
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use burstline_wire::files::{MAX_NEED, SegmentAhead, Trailer};
+use burstline_wire::files::{MAX_NEED, SegmentAhead, SegmentIndex, Trailer};
 
 use super::super::pieces::{BLOCK_BYTES, HEADER_BYTES};
 use super::block::BlockHead;
-use super::packed::MOST_SEGMENTS;
+use super::packed::{MOST_TOGETHER, unpack};
 use super::{FRAME, SKIPPABLE};
 
-/// Maximum blocks before the first trailer: those of the longest segment, and some more.
-const FIRST_BLOCKS: usize = MAX_NEED / BLOCK_BYTES + 16;
-
-/// Bytes searched at a time.
-const CHUNK_BYTES: usize = 1 << 20;
+/// Maximum blocks up to the next trailer: those of [`MOST_TOGETHER`] of the longest segments. An
+/// empty block may follow each.
+const MOST_BLOCKS: usize = MOST_TOGETHER as usize * (2 * MAX_NEED / BLOCK_BYTES + 16);
 
 const TAIL_BYTES: usize = SegmentAhead::TAIL_BYTES;
+
+/// A place in the file between two segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Boundary {
+    /// The file offset.
+    at: u64,
+    /// The number of the segment that starts there.
+    next: u64,
+    /// 0 if unknown.
+    segment_bytes: u64,
+}
+
+impl Boundary {
+    /// Before the first segment.
+    const START: Self = Self { at: HEADER_BYTES as u64, next: 0, segment_bytes: 0 };
+}
+
+/// Where block headers lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reached {
+    /// The end of a segment.
+    End(Boundary),
+    /// The end of the frame, or of the file after a whole block.
+    Over,
+    /// The end of the file in a block.
+    Cut,
+    /// An invalid block header at this offset.
+    Broken(u64),
+    /// More blocks than segments have.
+    Endless,
+}
+
+/// The decompressed length of some blocks, as far as their headers say it.
+#[derive(Default)]
+struct Sum {
+    /// Bytes of blocks whose length is known.
+    known: u64,
+    /// Compressed blocks.
+    compressed: u64,
+}
+
+impl Sum {
+    fn add(&mut self, head: BlockHead) {
+        match head.kind {
+            BlockHead::COMPRESSED => self.compressed += 1,
+            _ => self.known += head.size as u64,
+        }
+    }
+
+    /// Whether this can be `bytes` bytes of so many segments. Of the compressed blocks of a segment
+    /// only the last is not full.
+    fn can_be(&self, segments: u64, bytes: u64) -> bool {
+        let full = self.compressed.saturating_sub(segments) * BLOCK_BYTES as u64;
+        let most = self.compressed * BLOCK_BYTES as u64;
+        (self.known + full..=self.known + most).contains(&bytes)
+    }
+}
 
 /// A scan of a file for the ends of its segments.
 pub(super) struct Walk<'a> {
     file: &'a File,
     length: u64,
-    /// Offset of the next block header.
-    at: u64,
     pub(super) segment_bytes: u64,
     /// By segment number. Segments with the same end are one piece.
     pub(super) ends: Vec<u64>,
@@ -49,114 +106,177 @@ impl<'a> Walk<'a> {
     /// frame of the file.
     pub(super) fn through(file: &'a File) -> Option<Self> {
         let length = file.metadata().ok()?.len();
-        let at = HEADER_BYTES as u64;
-        let ends = Vec::new();
-        let mut walk = Self { file, length, at, segment_bytes: 0, ends, surplus: None };
-        let mut blocks = 0;
-        while walk.at < length {
-            blocks += 1;
-            let is_steady = walk.step().is_some();
-            if walk.ends.is_empty() && (!is_steady || blocks > FIRST_BLOCKS) {
-                return None;
-            }
-            if is_steady {
-                continue;
-            }
-            let surplus = walk.find_surplus();
-            if surplus.is_some_and(|at| walk.is_next_frame(at)) {
-                return None;
-            }
-            if walk.search().is_none() {
+        let mut walk = Self { file, length, segment_bytes: 0, ends: Vec::new(), surplus: None };
+        loop {
+            let (surplus, is_cut) = match walk.reach(walk.last()) {
+                Reached::End(end) => {
+                    walk.accept(end);
+                    continue;
+                }
+                Reached::Over => break,
+                Reached::Endless if walk.ends.is_empty() => return None,
+                Reached::Endless => (None, false),
+                Reached::Cut => (None, true),
+                Reached::Broken(at) => {
+                    let surplus = walk.find_surplus(at);
+                    if surplus.is_some_and(|behind| behind > at && walk.is_frame(behind)) {
+                        return None;
+                    }
+                    (surplus, false)
+                }
+            };
+            if walk.go_on(is_cut).is_none() {
                 walk.surplus = surplus;
                 break;
             }
         }
-        (1..=MOST_SEGMENTS).contains(&walk.ends.len()).then_some(walk)
+        (!walk.ends.is_empty()).then_some(walk)
     }
 
     /// Returns the end of the last segment that has a trailer.
     pub(super) fn end(&self) -> u64 {
-        self.ends.last().copied().unwrap_or(HEADER_BYTES as u64)
+        self.last().at
     }
 
-    /// Advances over the next block. `None` if there is none.
-    fn step(&mut self) -> Option<()> {
-        let (head, behind) = self.block()?;
-        if !is_usual(head) || behind > self.length || head.is_last && behind < self.length {
-            return None;
-        }
-        if head.kind == BlockHead::RAW && head.size >= TAIL_BYTES {
-            self.take(behind);
-        }
-        self.at = behind;
-        Some(())
+    /// Returns the boundary after the segments found so far.
+    fn last(&self) -> Boundary {
+        self.boundary(self.ends.len())
     }
 
-    /// Returns the header of the next block, and the end of the block. `None` if there is none.
-    fn block(&self) -> Option<(BlockHead, u64)> {
+    /// Returns the boundary after the first `segments` segments.
+    fn boundary(&self, segments: usize) -> Boundary {
+        match segments.checked_sub(1).and_then(|last| self.ends.get(last)) {
+            Some(&at) => Boundary { at, next: segments as u64, segment_bytes: self.segment_bytes },
+            None => Boundary::START,
+        }
+    }
+
+    /// Records the segments up to `end`.
+    fn accept(&mut self, end: Boundary) {
+        self.segment_bytes = end.segment_bytes;
+        self.ends.resize(end.next as usize, end.at);
+    }
+
+    /// Follows block headers from `before` to the next end of a segment.
+    fn reach(&self, before: Boundary) -> Reached {
+        let (mut at, mut sum, mut was_empty) = (before.at, Sum::default(), false);
+        for _ in 0..MOST_BLOCKS {
+            if at >= self.length {
+                return Reached::Over;
+            }
+            let Some((head, behind)) = self.block(at) else { return Reached::Cut };
+            let is_empty = head.content_bytes() == 0;
+            // Zeros are empty blocks, but a recorder never writes two in a row.
+            let is_odd = !is_usual(head) || is_empty && was_empty && !head.is_last;
+            if is_odd || head.is_last && behind < self.length {
+                return Reached::Broken(at);
+            }
+            if behind > self.length {
+                return Reached::Cut;
+            }
+            sum.add(head);
+            if head.kind == BlockHead::RAW
+                && head.size >= TAIL_BYTES
+                && let Some(end) = self.boundary_at(behind)
+                && self.is_next(before, end, &sum)
+            {
+                return Reached::End(end);
+            }
+            (at, was_empty) = (behind, is_empty);
+        }
+        Reached::Endless
+    }
+
+    /// Whether the blocks between two boundaries are the segments between them.
+    fn is_next(&self, before: Boundary, end: Boundary, sum: &Sum) -> bool {
+        let segments = end.next.saturating_sub(before.next);
+        let is_same = before.segment_bytes == 0 || before.segment_bytes == end.segment_bytes;
+        let is_possible = is_same
+            && (1..=MOST_TOGETHER).contains(&segments)
+            && sum.can_be(segments, segments * end.segment_bytes);
+        // One segment of the known size is not decompressed: that would take as long as reading
+        // the file.
+        let is_sure = segments == 1 && before.segment_bytes > 0;
+        is_possible && (is_sure || self.is_sound(before, end))
+    }
+
+    /// Decompresses what is between two boundaries. Returns whether the last segment's checksum
+    /// holds.
+    fn is_sound(&self, before: Boundary, end: Boundary) -> bool {
+        let (segments, bytes) = (end.next - before.next, end.segment_bytes as usize);
+        if segments > MOST_TOGETHER {
+            return false;
+        }
+        let most = segments * end.segment_bytes;
+        // Incompressible data is stored uncompressed.
+        if end.at - before.at > 2 * most {
+            return false;
+        }
+        let Ok(unpacked) = unpack(self.file, before.at..end.at, most) else { return false };
+        unpacked.len() as u64 == most
+            && SegmentIndex::parse(&unpacked[unpacked.len() - bytes..]).is_ok()
+    }
+
+    /// Returns the header of the block at this offset, and the end of the block. `None` if the file
+    /// ends before.
+    fn block(&self, at: u64) -> Option<(BlockHead, u64)> {
         let mut head = [0; BlockHead::BYTES];
-        self.file.read_exact_at(&mut head, self.at).ok()?;
+        self.file.read_exact_at(&mut head, at).ok()?;
         let head = BlockHead::of(head);
-        Some((head, self.at + (BlockHead::BYTES + head.content_bytes()) as u64))
+        Some((head, at + (BlockHead::BYTES + head.content_bytes()) as u64))
     }
 
-    /// Returns where bytes begin that belong to no block, after a failed step. `None` if the file
-    /// only ends inside the block.
-    fn find_surplus(&self) -> Option<u64> {
-        let (head, behind) = self.block()?;
-        let at = if is_usual(head) { behind } else { self.at };
+    /// Returns where bytes begin that belong to no block, from the invalid block at `at` on. `None`
+    /// if the file only ends inside the block.
+    fn find_surplus(&self, at: u64) -> Option<u64> {
+        let (head, behind) = self.block(at)?;
+        let at = if is_usual(head) { behind } else { at };
         (at < self.length).then_some(at)
     }
 
-    /// Whether another frame starts there, after the end of this one.
-    fn is_next_frame(&self, at: u64) -> bool {
+    /// Whether a frame starts there.
+    fn is_frame(&self, at: u64) -> bool {
         let mut magic = [0; 4];
-        let is_read = at > self.at && self.file.read_exact_at(&mut magic, at).is_ok();
+        let is_read = self.file.read_exact_at(&mut magic, at).is_ok();
         let magic = u32::from_le_bytes(magic);
         is_read && (magic == FRAME || magic & !0xf == SKIPPABLE)
     }
 
-    /// Records a segment that ends at `end`, if one does.
-    fn take(&mut self, end: u64) -> Option<()> {
+    /// Returns the boundary at `at`, if a trailer ends there.
+    fn boundary_at(&self, at: u64) -> Option<Boundary> {
         let mut tail = [0; TAIL_BYTES];
-        self.file.read_exact_at(&mut tail, end.checked_sub(TAIL_BYTES as u64)?).ok()?;
+        self.file.read_exact_at(&mut tail, at.checked_sub(TAIL_BYTES as u64)?).ok()?;
         let trailer = Trailer::parse(&tail).filter(|found| found.version == Trailer::VERSION)?;
-        let (bytes, number) = (u64::from(trailer.segment_bytes), trailer.sequence);
-        let is_possible = bytes.is_power_of_two() && bytes <= MAX_NEED as u64;
-        if !is_possible || self.segment_bytes != 0 && self.segment_bytes != bytes {
-            return None;
-        }
-        // Each skipped segment has bytes in the file, too.
-        let most = (end - self.end()) / least_bytes(bytes);
-        let passed = number.checked_sub(self.ends.len() as u64)?;
-        if passed >= most || number >= MOST_SEGMENTS as u64 {
-            return None;
-        }
-        self.segment_bytes = bytes;
-        self.ends.resize(number as usize + 1, end);
-        Some(())
+        let segment_bytes = u64::from(trailer.segment_bytes);
+        let is_possible = segment_bytes.is_power_of_two() && segment_bytes <= MAX_NEED as u64;
+        let next = trailer.sequence.checked_add(1).filter(|_| is_possible)?;
+        Some(Boundary { at, next, segment_bytes })
     }
 
-    /// Continues after the next trailer. `None` if there is none.
-    fn search(&mut self) -> Option<()> {
-        let (mut from, mut chunk) = (self.end(), vec![0; CHUNK_BYTES]);
-        while from < self.length {
-            chunk.truncate((self.length - from).min(CHUNK_BYTES as u64) as usize);
-            self.file.read_exact_at(&mut chunk, from).ok()?;
-            let starts = chunk.windows(Trailer::MAGIC.len());
-            for (start, _) in starts.enumerate().filter(|(_, bytes)| *bytes == Trailer::MAGIC) {
-                let end = from + (start + TAIL_BYTES) as u64;
-                if self.take(end).is_some() {
-                    self.at = end;
-                    return Some(());
-                }
-            }
-            // A magic number may cross the end of the chunk.
-            let is_last = from + chunk.len() as u64 == self.length;
-            from += (chunk.len() - if is_last { 0 } else { Trailer::MAGIC.len() }) as u64;
+    /// Continues after damage. `None` if no segment follows. `is_cut`: only the end of the file is
+    /// the reason.
+    fn go_on(&mut self, is_cut: bool) -> Option<()> {
+        let last = self.last();
+        let pieces = self.ends.partition_point(|end| *end < last.at);
+        let before = self.boundary(pieces);
+        // The last trailer may be one from a packet, behind a damaged header.
+        let is_sure = self.ends.is_empty() || self.is_sound(before, last);
+        let from = if is_sure { last } else { before };
+        let found = self.search(from, is_cut)?;
+        if !can_follow(last, found) {
+            self.ends.truncate(from.next as usize);
         }
-        None
+        self.accept(found);
+        Some(())
     }
+}
+
+/// Whether the segments between two boundaries have room there: each has bytes in the file.
+fn can_follow(before: Boundary, end: Boundary) -> bool {
+    let is_same = before.segment_bytes == 0 || before.segment_bytes == end.segment_bytes;
+    let (segments, bytes) =
+        (end.next.saturating_sub(before.next), end.at.saturating_sub(before.at));
+    is_same && (1..=bytes / least_bytes(end.segment_bytes)).contains(&segments)
 }
 
 /// Returns the fewest bytes that a segment has in the file: its tail as it is, and 4 bytes for each

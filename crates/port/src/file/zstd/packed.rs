@@ -16,7 +16,8 @@
 //! The foot: bytes of a segment (4), segments (4), CRC32C of the ends (4), magic `BurstZst`.
 //!
 //! A missing table is rebuilt ([`Walk`]). Bytes after the last whole segment are then decompressed
-//! as far as possible.
+//! as far as possible. The header of the frame is always the same, so a damaged one does no harm;
+//! but it is reported, because other programs need it.
 //!
 //! A table is a hint. It is ignored if its checksum is wrong, or if its ends are closer together
 //! than segments can be. It describes its own frame only: it must come right after the last segment
@@ -25,17 +26,19 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
 use burstline_wire::crc32c;
 use burstline_wire::files::{MAX_NEED, SegmentAhead, TABLE_BLOCK, Trailer};
 
 use super::super::output::Output;
-use super::super::pieces::{DESCRIPTOR_AT, HAS_CHECKSUM, HEADER_BYTES, stored_at};
+use super::super::pieces::{BLOCK_BYTES, HEADER_BYTES, stored_at};
+use super::super::recording::Flush;
+use super::ZstdReader;
 use super::block::BlockHead;
 use super::found::{Walk, least_bytes};
-use super::{ZstdReader, header_bytes};
 
 const MAGIC: &[u8; 8] = b"BurstZst";
 const FOOT_BYTES: usize = 20;
@@ -45,10 +48,16 @@ const AROUND_BYTES: usize = 8 + FOOT_BYTES + 4;
 
 /// A file with more segments gets no table, because readers want the block in one piece. With
 /// segments of 1 MiB, that file would have 2 TiB.
-pub(super) const MOST_SEGMENTS: usize = (MAX_NEED - AROUND_BYTES) / 8;
+const MOST_SEGMENTS: usize = (MAX_NEED - AROUND_BYTES) / 8;
 
 /// Segments of one piece that are decompressed; further ones are lost.
-const MOST_TOGETHER: u64 = 4;
+pub(super) const MOST_TOGETHER: u64 = 4;
+
+/// The header of every frame: no checksum, a window of 128 KiB.
+const HEADER: [u8; HEADER_BYTES] = [0x28, 0xb5, 0x2f, 0xfd, 0, 7 << 3];
+
+/// The logarithms of windows, less 10, in which a segment can be decompressed: of 128 KiB to 8 MiB.
+const WINDOWS: RangeInclusive<u8> = 7..=13;
 
 /// Compresses segments and writes them one after another.
 pub(in super::super) struct Packer {
@@ -57,11 +66,23 @@ pub(in super::super) struct Packer {
     pub(in super::super) segment: Vec<u8>,
     /// The end of each segment's blocks in the file.
     ends: Vec<u64>,
+    /// When the last segment was written, or the file began.
+    written_at: Instant,
 }
 
 impl Packer {
     pub(in super::super) fn new(output: Output, segment_bytes: usize) -> Self {
-        Self { output, segment: vec![0; segment_bytes], ends: Vec::new() }
+        let (segment, written_at) = (vec![0; segment_bytes], Instant::now());
+        Self { output, segment, ends: Vec::new(), written_at }
+    }
+
+    /// Whether the current segment, with `bytes` bytes of blocks, is to be written before it is
+    /// full. It is written once, so each time takes a segment of the capture.
+    pub(in super::super) fn is_due(&self, flush: Option<Flush>, bytes: u64) -> bool {
+        flush.is_some_and(|Flush { after_ns, bytes: most }| {
+            let after = Duration::from_nanos(after_ns.unwrap_or(u64::MAX));
+            most.is_some_and(|most| bytes >= most) || self.written_at.elapsed() >= after
+        })
     }
 
     /// Writes a segment that its encoder has finished.
@@ -72,6 +93,7 @@ impl Packer {
         let tail_at = place.summary(&trailer).start as usize;
         self.output.write_with_tail(segment, tail_at)?;
         self.ends.push(self.output.bytes);
+        self.written_at = Instant::now();
         Ok(())
     }
 
@@ -129,8 +151,8 @@ fn table(ends: &[u64], segment_bytes: usize) -> Vec<u8> {
 
 /// The location of a file's segments.
 pub(in super::super) struct Table {
-    /// The header of the frame.
-    header: [u8; HEADER_BYTES],
+    /// Whether other programs do not read the frame, because its header is damaged.
+    is_headless: bool,
     segment_bytes: u64,
     /// Segments with the same end are one piece: the end of the first of them is unknown.
     ends: Vec<u64>,
@@ -142,46 +164,22 @@ pub(in super::super) struct Table {
 
 impl Table {
     /// Returns the table of a regular file, or rebuilds it. `None` if the file has no segments.
-    pub(in super::super) fn of(file: &File, window_bytes: u64) -> Option<Self> {
-        Self::load(file).or_else(|| Self::find(file, window_bytes))
+    pub(in super::super) fn of(file: &File) -> Option<Self> {
+        Self::load(file).or_else(|| Self::find(file))
     }
 
     /// Rebuilds the table of a file that has none.
-    fn find(file: &File, window_bytes: u64) -> Option<Self> {
-        let mut header = [0; HEADER_BYTES];
-        file.read_exact_at(&mut header, 0).ok()?;
-        let descriptor = header[DESCRIPTOR_AT];
-        if header_bytes(descriptor) != HEADER_BYTES || descriptor & HAS_CHECKSUM != 0 {
-            return None;
-        }
+    fn find(file: &File) -> Option<Self> {
+        let is_headless = is_headless(file)?;
         let walk = Walk::through(file)?;
         let (end, segment_bytes, surplus) = (walk.end(), walk.segment_bytes, walk.surplus);
-        let mut table = Self { header, segment_bytes, ends: walk.ends, rest: Vec::new(), surplus };
         let blocks_end = surplus.unwrap_or(file.metadata().ok()?.len());
         let behind = blocks_end.saturating_sub(end).min(2 * segment_bytes);
-        table.rest = table.unpack(file, end..end + behind, window_bytes, segment_bytes).ok()?;
-        if table.rest.starts_with(&TABLE_BLOCK.to_le_bytes()) {
-            table.rest.clear();
+        let mut rest = unpack(file, end..end + behind, segment_bytes).ok()?;
+        if rest.starts_with(&TABLE_BLOCK.to_le_bytes()) {
+            rest.clear();
         }
-        Some(table)
-    }
-
-    /// Decompresses blocks of the file, up to `most` bytes, as far as possible.
-    fn unpack(
-        &self,
-        file: &File,
-        place: Range<u64>,
-        window_bytes: u64,
-        most: u64,
-    ) -> io::Result<Vec<u8>> {
-        let mut frame = self.header.to_vec();
-        frame.resize(HEADER_BYTES + (place.end - place.start) as usize, 0);
-        file.read_exact_at(&mut frame[HEADER_BYTES..], place.start)?;
-        frame.extend(BlockHead::LAST);
-        let (unpacked, mut bytes) = (ZstdReader::new(&frame[..], window_bytes), Vec::new());
-        // Bytes before an error are valid.
-        let _ = unpacked.take(most).read_to_end(&mut bytes);
-        Ok(bytes)
+        Some(Self { is_headless, segment_bytes, ends: walk.ends, rest, surplus })
     }
 
     /// Returns the table of a regular file; `None` if there is no usable one.
@@ -203,14 +201,34 @@ impl Table {
         read_stored(file, end, behind, &mut list)?;
         let ends = list.as_chunks().0.iter().map(|end| u64::from_le_bytes(*end));
         let ends: Vec<u64> = ends.collect();
-        let mut header = [0; HEADER_BYTES];
-        file.read_exact_at(&mut header, 0).ok()?;
+        let is_headless = is_headless(file)?;
         let (segment_bytes, last_end) = (segment_bytes.into(), ends[segments - 1]);
         let is_sound = crc32c::crc32c(&list) == checksum
             && are_possible(&ends, segment_bytes)
             && is_right_before_table(last_end, behind, end);
-        is_sound.then_some(Self { header, segment_bytes, ends, rest: Vec::new(), surplus: None })
+        let rest = Vec::new();
+        is_sound.then_some(Self { is_headless, segment_bytes, ends, rest, surplus: None })
     }
+}
+
+/// Decompresses blocks of the file, up to `most` bytes, as far as possible.
+pub(super) fn unpack(file: &File, place: Range<u64>, most: u64) -> io::Result<Vec<u8>> {
+    let mut frame = HEADER.to_vec();
+    frame.resize(HEADER_BYTES + (place.end - place.start) as usize, 0);
+    file.read_exact_at(&mut frame[HEADER_BYTES..], place.start)?;
+    frame.extend(BlockHead::LAST);
+    let (unpacked, mut bytes) = (ZstdReader::new(&frame[..], BLOCK_BYTES as u64), Vec::new());
+    // Bytes before an error are valid.
+    let _ = unpacked.take(most).read_to_end(&mut bytes);
+    Ok(bytes)
+}
+
+/// Whether the header of the frame is damaged. `None` if the file is shorter.
+fn is_headless(file: &File) -> Option<bool> {
+    let mut header = [0; HEADER_BYTES];
+    file.read_exact_at(&mut header, 0).ok()?;
+    let ([magic @ .., window], [same @ .., _]) = (header, HEADER);
+    Some(magic != same || !WINDOWS.contains(&(window >> 3)))
 }
 
 /// Whether each segment has as many bytes as it needs. Without this, a few bytes of a forged table
@@ -238,7 +256,6 @@ fn is_right_before_table(last_end: u64, behind: u64, end: u64) -> bool {
 pub(in super::super) struct Packed<F> {
     pub(in super::super) file: F,
     table: Table,
-    window_bytes: u64,
     /// The read position in the capture.
     pub(in super::super) position: u64,
     /// The number of the current segment, and its bytes.
@@ -247,9 +264,9 @@ pub(in super::super) struct Packed<F> {
 }
 
 impl<F: AsRef<File>> Packed<F> {
-    /// Reads from the start. `window_bytes` is as for [`ZstdReader::new`].
-    pub(in super::super) fn new(table: Table, file: F, window_bytes: u64) -> Self {
-        Self { file, table, window_bytes, position: 0, number: None, segment: Vec::new() }
+    /// Reads from the start.
+    pub(in super::super) fn new(table: Table, file: F) -> Self {
+        Self { file, table, position: 0, number: None, segment: Vec::new() }
     }
 
     /// Returns the length of the capture.
@@ -296,7 +313,7 @@ impl<F: AsRef<File>> Packed<F> {
             // Incompressible data is stored uncompressed.
             if number - first < MOST_TOGETHER && end - start <= 2 * most {
                 let file = self.file.as_ref();
-                self.segment = self.table.unpack(file, start..end, self.window_bytes, most)?;
+                self.segment = unpack(file, start..end, most)?;
                 self.segment.drain(..self.segment.len().min(before as usize));
             }
             self.segment.resize(bytes, 0);
@@ -311,7 +328,11 @@ impl<F: AsRef<File>> Packed<F> {
 impl<F: AsRef<File>> Read for Packed<F> {
     fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
         if self.position >= self.capture_bytes() {
-            return self.table.surplus.map_or(Ok(0), |at| Err(surplus(at)));
+            return match self.table.surplus {
+                Some(at) => Err(surplus(at)),
+                None if self.table.is_headless => Err(headless()),
+                None => Ok(0),
+            };
         }
         let number = self.position / self.table.segment_bytes;
         if self.number != Some(number) {
@@ -327,6 +348,12 @@ impl<F: AsRef<File>> Read for Packed<F> {
 /// The error after the last segment, if bytes follow that belong to no block.
 fn surplus(at: u64) -> io::Error {
     let text = format!("the bytes from file offset {at} on belong to no frame");
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+/// The error after the last segment, if the header of the frame is damaged.
+fn headless() -> io::Error {
+    let text = "the header of its frame is damaged: other programs cannot decompress it";
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
