@@ -29,10 +29,6 @@ use super::losses::{LOSSES_EVERY_NS, LossWatch};
 use super::meter::{StageCost, StageMeter};
 use super::waiting::Waiter;
 
-/// No packets for so long is silence, which is used for a flush. A ring of `afpacket:` may hand over
-/// a block only every 10 ms.
-const SILENCE_NS: u64 = 20_000_000;
-
 /// The result of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Polled {
@@ -177,11 +173,11 @@ pub(super) fn run<S: Step>(job: &Job<'_>, mut step: S, number: Option<usize>) ->
     let mut waiter = Waiter::new(job.threads.poll, now_ns);
     let mut losses = LossWatch::new(clock.start_ns);
     let mut glances = Glances::default();
-    let (mut is_flushed, mut flushed_ns, mut found_ns) = (true, clock.start_ns, clock.start_ns);
+    let (mut is_flushed, mut flushed_ns) = (true, clock.start_ns);
     while S::READS_LOGS || !clock.is_over(now_ns) {
         let polled = step.poll(now_ns);
         if polled.has_found {
-            (is_flushed, found_ns) = (false, now_ns);
+            is_flushed = false;
             step.show();
         }
         if let Some(was_busy) = glances.look(&polled, S::POLLS_A_LOOK) {
@@ -201,9 +197,7 @@ pub(super) fn run<S: Step>(job: &Job<'_>, mut step: S, number: Option<usize>) ->
             Next::Over => break,
             Next::Wait | Next::WaitForOthers | Next::WaitForRoom => {}
         }
-        let flush_after_ns =
-            if now_ns - found_ns >= SILENCE_NS { LOSSES_EVERY_NS } else { step.flush_every_ns() };
-        if !is_flushed && now_ns - flushed_ns >= flush_after_ns {
+        if !is_flushed && now_ns - flushed_ns >= LOSSES_EVERY_NS {
             step.flush();
             (is_flushed, flushed_ns) = (step.is_flushed(), now_ns);
         }

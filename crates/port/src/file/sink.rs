@@ -36,11 +36,6 @@ const MAX_NAME_BYTES: usize = 256;
 /// Buffer size for a section block without a comment.
 const SECTION_BYTES_MAX: usize = 512;
 
-/// How often to flush while packets come, in ns: a flush of segments costs as much as some 10,000
-/// packets.
-const FLUSH_LEAST_NS: u64 = 100_000_000;
-const FLUSH_MOST_NS: u64 = 1_000_000_000;
-
 /// Describes the section of a file.
 fn section(comment: &str) -> SectionDescription<'_> {
     SectionDescription {
@@ -335,7 +330,7 @@ impl FileSink {
         let begun = match std::mem::replace(&mut self.body, Body::Closed) {
             Body::Opened(Target::Segments(output)) => {
                 let queue = self.queue.take().map_or_else(|| slots::queue(bytes), Ok)?;
-                self.segmented(Slots::Placed { output, queue }, &section, interface)?
+                self.segmented(Slots::placed(output, queue), &section, interface)?
             }
             Body::Opened(Target::Stream(output)) if self.layout.format == Format::Segmented => {
                 self.segmented(Slots::Packed(Packer::new(output, bytes)), &section, interface)?

@@ -229,10 +229,6 @@ impl Step for FlightRecorder<'_, '_> {
         }
     }
 
-    fn flush_every_ns(&self) -> u64 {
-        self.sink.flush_every_ns()
-    }
-
     fn show(&mut self) {
         self.job.progress.recorded[0].store(&self.recorded.total());
     }

@@ -44,7 +44,7 @@ impl Decoder {
     ) -> Result<usize, Candidate> {
         let start = self.offset + ahead;
         let is_section = word(here, 0, false) == SECTION;
-        let chain = self.chain(here, start, at_end)?;
+        let chain = self.chain_from(here, start, at_end)?;
         if !is_section && !chain.is_dead {
             return Ok(0);
         }
@@ -82,7 +82,7 @@ impl Decoder {
     }
 
     /// Follows the blocks from a candidate at `start` in the file.
-    fn chain(&self, here: &[u8], start: u64, at_end: bool) -> Result<Chain, Candidate> {
+    fn chain_from(&self, here: &[u8], start: u64, at_end: bool) -> Result<Chain, Candidate> {
         let mut starts = Vec::new();
         let mut block = place(here, start, 0, self.swapped);
         loop {
