@@ -187,6 +187,19 @@ fn a_ring_removes_its_own_files_only() {
 }
 
 #[test]
+fn folders_may_be_named_after_the_time_too() {
+    let directory = Directory::new("folders");
+    let (from, to) = (input(&directory, 100), directory.file("%M/x%S.pcapng"));
+    let folders: Vec<_> = (0..60).map(|minute| directory.file(&format!("{minute:02}"))).collect();
+    folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+    let report = run_json(&["capture", &from, "-w", &to, "-G", "60"], 0);
+    assert_closed(&report);
+    assert_eq!(report["total"]["delivered"], 100);
+    let made: Vec<_> = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).collect();
+    assert_eq!(made.len(), 2, "{made:?}");
+}
+
+#[test]
 fn names_and_limits_are_those_of_tcpdump() {
     let directory = Directory::new("tcpdump");
     let from = input(&directory, 100);
