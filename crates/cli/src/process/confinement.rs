@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use burstline_engine::InlineOptions;
-use burstline_port::{Address, FileNaming, Rotation, striped_paths};
+use burstline_port::{Address, FileNaming, PortTable, Rotation, SetPlaces, striped_paths};
 use burstline_share::{folder_to_publish, folders_of_names};
 use burstline_sys::pcap;
 use burstline_sys::privileges::{self, Access, CallFilter, Confinement, Need, Refusal, Ruleset};
@@ -217,11 +217,14 @@ impl Wants {
                 wants.use_ports(args.output.iter().chain(mapped));
             }
             Verb::Switch(args) => wants.switch(args),
-            Verb::Info(_)
-            | Verb::Check(_)
-            | Verb::Recover(_)
-            | Verb::Extract(_)
-            | Verb::Index(_) => {}
+            Verb::Extract(args) => {
+                let mut places = SetPlaces::default();
+                for target in &args.files.files {
+                    places.add(SetPlaces::of(target.strip_prefix("set:").unwrap_or(target)));
+                }
+                wants.read_set(places);
+            }
+            Verb::Info(_) | Verb::Check(_) | Verb::Recover(_) | Verb::Index(_) => {}
             _ => return None,
         }
         Some(wants)
@@ -268,7 +271,22 @@ impl Wants {
         for source in sources.iter().filter(|source| source.is_file() && !source.is_standard()) {
             self.paths.push((source.target().into(), Access::Read));
         }
+        for set in sources.iter().filter(|source| source.scheme() == "set") {
+            self.read_set(SetPlaces::of(set.target()));
+        }
+        // More files than ports are one set, too. Their paths are known already.
+        if sources.len() > PortTable::MAX_ENTRIES {
+            self.read_set(SetPlaces { files: sources.len(), ..SetPlaces::default() });
+        }
         self.use_ports(sources);
+    }
+
+    /// A set of more files than descriptors opens them one after another. They may be root's alone.
+    fn read_set(&mut self, places: SetPlaces) {
+        if places.opens_later() {
+            self.takes_user = true;
+            self.paths.extend(places.paths.into_iter().map(|path| (path, Access::Read)));
+        }
     }
 
     fn use_ports<'a>(&mut self, ports: impl IntoIterator<Item = &'a Address>) {

@@ -16,6 +16,8 @@
 //! their times. Interfaces of the same name and link type are the same, unless they are named after
 //! their files.
 
+mod places;
+
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -35,6 +37,8 @@ use crate::{
     Address, Capabilities, Copying, Lent, Loss, OpenOptions, OpenedFiles, Places, Port,
     PortAccount, PortError, PortInfo, PortState, Received, Source, TimestampSource,
 };
+
+pub use places::SetPlaces;
 
 /// The scheme of sets.
 pub(crate) const SET: &str = "set";
