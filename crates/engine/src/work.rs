@@ -8,9 +8,9 @@
 //!
 //! A verb supplies a [`Work`] for each source: `count` a closure, `flows` its table.
 //!
-//! Each source has a thread, unless there are many files: a file can wait, so a thread that has read
-//! one takes the next. There are a few such threads for each core. A file has the same worker, and
-//! so the same order, tally and row, whoever runs it.
+//! Each source has a thread, unless there are many files: a file can wait, so a thread that has
+//! read one takes the next. There are a few such threads for each core. A file has the same worker,
+//! and so the same order, tally and row, whoever runs it.
 //!
 //! Invariants:
 //! - C1: a worker owns its source, scratch, work and tally exclusively; only the budget, the stop

@@ -384,8 +384,8 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Returns the folder of all folders that a name with conversions of strftime(3) can stand for: they
-/// may be made later.
+/// Returns the folder of all folders that a name with conversions of strftime(3) can stand for:
+/// they may be made later.
 fn folder_of_times(folder: &Path) -> &Path {
     let is_steady = |folder: &&Path| !folder.as_os_str().as_encoded_bytes().contains(&b'%');
     match folder.ancestors().find(is_steady) {

@@ -7,6 +7,7 @@
 //! The source of a job ([`FileSource`](super::FileSource)) reads a file through this, as do the
 //! verbs that check or describe a whole file.
 
+mod run;
 mod times;
 
 use std::fs::File;

@@ -12,11 +12,12 @@
 //! opened when their time comes. In a rotation each file begins where the previous one ends, so its
 //! files are read in sequence, without a copy. Files that overlap are merged in runs: the packets
 //! of one file before the next packet of another. A file of a listing that another program has
-//! removed meanwhile, such as the oldest of a ring, is passed over with a note. Within a file packets keep their order, whatever
-//! their times. Interfaces of the same name and link type are the same, unless they are named after
-//! their files.
+//! removed meanwhile, such as the oldest of a ring, is passed over with a note. Within a file
+//! packets keep their order, whatever their times. Interfaces of the same name and link type are
+//! the same, unless they are named after their files.
 
 mod places;
+mod runs;
 
 use std::fs::{self, File};
 use std::io;
@@ -27,6 +28,7 @@ use burstline_log::{Burst, Scratch, Writer};
 use burstline_sys::limits;
 
 use super::super::place::{folder_of, or_here};
+use super::super::recording::RunPlace;
 use super::super::several::stripes::striped_paths;
 use super::FileSource;
 use super::catalogue::{Capture, Chosen};
@@ -39,6 +41,7 @@ use crate::{
 };
 
 pub use places::SetPlaces;
+use runs::Runs;
 
 /// The scheme of sets.
 pub(crate) const SET: &str = "set";
@@ -51,6 +54,7 @@ const FEW: usize = 256;
 struct Waiting {
     first_ns: u64,
     path: PathBuf,
+    place: Option<RunPlace>,
     /// Open, if there are enough descriptors.
     file: Option<File>,
 }
@@ -62,11 +66,15 @@ enum Naming {
     EachByItself,
     /// By a listing of their folder: one may be removed before it is opened.
     ByListing,
+    /// All files of their folder.
+    ByFolder,
 }
 
 /// An open file.
 struct Member {
     source: FileSource,
+    path: PathBuf,
+    place: Option<RunPlace>,
     /// The time of its next packet, if known.
     head_ns: Option<u64>,
     /// Files that begin at the same time keep the order of their names.
@@ -91,6 +99,8 @@ struct SetSource {
     opened: usize,
     /// Packets lent.
     lent: u64,
+    /// Which packets are missing between files.
+    runs: Runs,
     /// Account of closed files, and of the set itself.
     account: PortAccount,
     copying: Copying,
@@ -109,7 +119,9 @@ pub(crate) fn open_source(
 ) -> Result<Box<dyn Source>, PortError> {
     address.values(&[])?;
     let (paths, skipped) = captures_of(address.target())?;
-    let mut set = SetSource::open(address.to_string(), &paths, options, Naming::ByListing)?;
+    let is_folder = Path::new(address.target()).is_dir();
+    let naming = if is_folder { Naming::ByFolder } else { Naming::ByListing };
+    let mut set = SetSource::open(address.to_string(), &paths, options, naming)?;
     if skipped > 0 {
         set.account.note(|| format!("{address}: skipped files that are not captures: {skipped}"));
     }
@@ -282,9 +294,10 @@ fn look_at(path: &Path, files: &OpenedFiles, stays_open: bool) -> Result<Waiting
         return Err(fail(io::Error::other("not a regular file, but a set reads each one twice")));
     }
     let mut reader = CaptureReader::open(&path.to_string_lossy(), files)?;
+    let place = reader.read_run_place()?;
     let first_ns = reader.read_first_time_ns()?.unwrap_or(0);
     let file = if stays_open { reader.share()? } else { None };
-    Ok(Waiting { first_ns, path: path.to_owned(), file })
+    Ok(Waiting { first_ns, path: path.to_owned(), place, file })
 }
 
 /// Whether a file could not be opened because nothing has its name.
@@ -314,7 +327,7 @@ impl SetSource {
         let most = kept_open(paths.len());
         for path in paths {
             match look_at(path, &options.files, waiting.len() < most) {
-                Err(error) if naming == Naming::ByListing && is_missing(&error) => {
+                Err(error) if naming != Naming::EachByItself && is_missing(&error) => {
                     account.note(|| removed(path));
                 }
                 looked => waiting.push(looked?),
@@ -323,6 +336,8 @@ impl SetSource {
         if let (true, Some(last)) = (waiting.is_empty(), paths.last()) {
             return Err(not_found(last));
         }
+        let is_whole = naming == Naming::ByFolder && waiting.len() == paths.len();
+        let runs = Runs::new(is_whole && options.selection.is_all());
         // A stable sort: files with the same first time keep the order of their names.
         waiting.sort_by_key(|file| file.first_ns);
         let files = waiting.iter().map(|file| file.path.clone()).collect();
@@ -339,6 +354,7 @@ impl SetSource {
             lender: None,
             opened: 0,
             lent: 0,
+            runs,
             account,
             copying: Copying::default(),
         };
@@ -383,15 +399,17 @@ impl SetSource {
         let reader = match file.file {
             Some(opened) => CaptureReader::of_file(opened, &file.path)?,
             None => match CaptureReader::open(&target, &options.files) {
-                Err(error) if self.naming == Naming::ByListing && is_missing(&error) => {
+                Err(error) if self.naming != Naming::EachByItself && is_missing(&error) => {
                     self.account.note(|| removed(&file.path));
+                    self.runs = Runs::default();
                     return Ok(true);
                 }
                 opened => opened?,
             },
         };
         let source = FileSource::of(reader, target.to_string(), options, interfaces)?;
-        self.members.push(Member { source, head_ns: None, order: self.opened });
+        let (path, place) = (file.path.clone(), file.place);
+        self.members.push(Member { source, path, place, head_ns: None, order: self.opened });
         self.opened += 1;
         Ok(true)
     }
@@ -399,7 +417,9 @@ impl SetSource {
     fn close(&mut self, mut member: Member) {
         let failed = member.source.finish();
         debug_assert!(failed.is_ok(), "a file that is read has no end to write");
-        self.account.add(member.source.account());
+        let account = member.source.account();
+        self.runs.have_read(member.path, member.place, account.offered);
+        self.account.add(account);
     }
 
     /// Returns the member whose turn it is, and the time at which its turn ends.
@@ -447,6 +467,9 @@ impl Source for SetSource {
         let turn = if self.advance()? { self.turn() } else { None };
         let Some((at, until_ns)) = turn else {
             let is_over = self.members.is_empty();
+            if is_over {
+                self.runs.count_gaps(&mut self.account);
+            }
             let state = if is_over { PortState::Ended } else { PortState::Busy };
             scratch.clear();
             return Ok(Lent::new(scratch.burst(&[], self.lent), state));
