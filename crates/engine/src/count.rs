@@ -13,7 +13,7 @@ use crate::{EngineError, Inlet, Report, Run, Threads, Verifier};
 const STAGE: &str = "poll";
 
 /// Counts the packets of all sources, each on its own thread, until they end, a limit is
-/// reached or `stop` is set.
+/// reached or `stop` is set. Many files share a few threads for each core.
 ///
 /// # Errors
 /// If the threads cannot be started, pinned or given their scheduling class. Later failures of a
@@ -39,7 +39,7 @@ pub fn count_verified(
     run_to_completion(sources, |_| see, threads, run)
 }
 
-/// Receives, processes and releases packets, on one core for each source. `work_for` takes a source
+/// Receives, processes and releases packets, on threads as [`count`]. `work_for` takes a source
 /// number and returns the closure that sees each of its bursts, in the port's memory. The closure
 /// copies what it keeps, and sends through a sink that it owns.
 ///

@@ -94,7 +94,7 @@ impl FlowsReport {
 }
 
 /// Makes records of the packets of all sources, each on its own thread, and gives them to `sinks`
-/// on another.
+/// on another. Many files share a few threads for each core.
 ///
 /// # Errors
 /// If the threads cannot be started, pinned or given their scheduling class. Later failures of a

@@ -70,9 +70,9 @@ pub use duplex::{Duplex, open_duplex, open_prompt_sink, open_way_back};
 pub use error::PortError;
 pub use file::{
     Capture, CaptureReader, Captures, Chosen, FileNaming, Flush, Found, Indexed, Interfaces,
-    NotIndexed, OutputOptions, Resumed, Rotation, Selection, captures_of, catalogued, choose,
-    index_path, is_index_stale, newest_numbered, numbered, open_chosen, open_set, rotated,
-    striped_paths, write_index,
+    NotIndexed, OutputOptions, Resumed, Rotation, RunGap, RunPiece, RunPlace, Selection, SetPlaces,
+    captures_of, catalogued, choose, index_path, is_index_stale, newest_numbered, numbered,
+    open_chosen, open_set, rotated, run_gaps, striped_paths, write_index,
 };
 pub use filter::{Filter, FilterByLink, FilterProblem};
 pub use generator::GENERATOR_KEYS;

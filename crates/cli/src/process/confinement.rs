@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use burstline_engine::InlineOptions;
-use burstline_port::{Address, striped_paths};
+use burstline_port::{Address, FileNaming, PortTable, Rotation, SetPlaces, striped_paths};
 use burstline_share::{folder_to_publish, folders_of_names};
 use burstline_sys::pcap;
 use burstline_sys::privileges::{self, Access, CallFilter, Confinement, Need, Refusal, Ruleset};
@@ -217,11 +217,14 @@ impl Wants {
                 wants.use_ports(args.output.iter().chain(mapped));
             }
             Verb::Switch(args) => wants.switch(args),
-            Verb::Info(_)
-            | Verb::Check(_)
-            | Verb::Recover(_)
-            | Verb::Extract(_)
-            | Verb::Index(_) => {}
+            Verb::Extract(args) => {
+                let mut places = SetPlaces::default();
+                for target in &args.files.files {
+                    places.add(SetPlaces::of(target.strip_prefix("set:").unwrap_or(target)));
+                }
+                wants.read_set(places);
+            }
+            Verb::Info(_) | Verb::Check(_) | Verb::Recover(_) | Verb::Index(_) => {}
             _ => return None,
         }
         Some(wants)
@@ -233,7 +236,7 @@ impl Wants {
         self.write(args.write.as_deref(), &args.files);
         self.have_log(&args.log);
         if args.keep.is_some() {
-            self.make_files(args.write());
+            self.make_files(args.write(), &args.files);
             // The thread that runs the command is started by a thread that has dropped its
             // privileges.
             self.calls_anything |= args.files.on_close.is_some();
@@ -268,7 +271,22 @@ impl Wants {
         for source in sources.iter().filter(|source| source.is_file() && !source.is_standard()) {
             self.paths.push((source.target().into(), Access::Read));
         }
+        for set in sources.iter().filter(|source| source.scheme() == "set") {
+            self.read_set(SetPlaces::of(set.target()));
+        }
+        // More files than ports are one set, too. Their paths are known already.
+        if sources.len() > PortTable::MAX_ENTRIES {
+            self.read_set(SetPlaces { files: sources.len(), ..SetPlaces::default() });
+        }
         self.use_ports(sources);
+    }
+
+    /// A set of more files than descriptors opens them one after another. They may be root's alone.
+    fn read_set(&mut self, places: SetPlaces) {
+        if places.opens_later() {
+            self.takes_user = true;
+            self.paths.extend(places.paths.into_iter().map(|path| (path, Access::Read)));
+        }
     }
 
     fn use_ports<'a>(&mut self, ports: impl IntoIterator<Item = &'a Address>) {
@@ -302,7 +320,7 @@ impl Wants {
         let Some(path) = path else { return };
         let splits = files.link_types == LinkTypes::Split;
         if files.rotation().is_some() || files.on_close.is_some() || splits {
-            self.make_files(path);
+            self.make_files(path, files);
         }
     }
 
@@ -316,14 +334,18 @@ impl Wants {
     }
 
     /// Files of this name are created or removed while the job runs.
-    fn make_files(&mut self, path: &str) {
+    fn make_files(&mut self, path: &str, files: &OutputArgs) {
         if path == NOTHING || path == "-" {
             return;
         }
         self.takes_user = true;
+        let is_timed = |rotation: Rotation| rotation.naming == FileNaming::Timed;
+        let is_timed = files.rotation().is_some_and(is_timed);
         // Invalid paths are rejected where they are used.
         for path in striped_paths(path).unwrap_or_default() {
-            self.paths.push((folder_of(Path::new(&path)).to_owned(), Access::Write));
+            let folder = folder_of(Path::new(&path));
+            let folder = if is_timed { folder_of_times(folder) } else { folder };
+            self.paths.push((folder.to_owned(), Access::Write));
         }
     }
 
@@ -359,5 +381,34 @@ fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
+    }
+}
+
+/// Returns the folder of all folders that a name with conversions of strftime(3) can stand for:
+/// they may be made later.
+fn folder_of_times(folder: &Path) -> &Path {
+    let is_steady = |folder: &&Path| !folder.as_os_str().as_encoded_bytes().contains(&b'%');
+    match folder.ancestors().find(is_steady) {
+        Some(steady) if !steady.as_os_str().is_empty() => steady,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_named_after_the_time_is_below_one_that_is_not() {
+        for (path, folder) in [
+            ("r/%H/x%S.pcapng", "r"),
+            ("/disk/r/y%Y/%m/x.pcapng", "/disk/r"),
+            ("r/d/x%S.pcapng", "r/d"),
+            ("%H/x.pcapng", "."),
+            ("x%S.pcapng", "."),
+            ("/%H/x.pcapng", "/"),
+        ] {
+            assert_eq!(folder_of_times(folder_of(Path::new(path))), Path::new(folder), "{path}");
+        }
     }
 }

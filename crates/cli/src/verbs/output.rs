@@ -5,6 +5,7 @@ use std::fs;
 use burstline_port::{Address, FileNaming, OutputOptions, is_interface, striped_paths};
 use burstline_sys::calendar::format_local;
 use burstline_sys::clock;
+use burstline_sys::users::{self, Account};
 
 use super::flight;
 use crate::args::{CommonArgs, FormatArgs, OutputArgs};
@@ -39,10 +40,10 @@ pub(super) fn output_options(
         }
         return Ok(options);
     };
-    let is_given = options.creation.user.is_some() || options.creation.group.is_some();
-    if is_given && !keeps_privileges {
+    let owner = &options.creation;
+    if !keeps_privileges && !may_give(owner.user, owner.group, common.successor.as_ref()) {
         let what = "--owner with several files needs --keep-privileges: later files are made \
-                    without root's rights";
+                    without root's rights; or -Z USER, who then makes the files and owns them";
         return Err(Failure::usage(what));
     }
     let timed = match rotation.naming {
@@ -56,6 +57,15 @@ pub(super) fn output_options(
         }
     }
     Ok(options)
+}
+
+/// Whether a job without rights may give a file that it makes to this user and group: to itself,
+/// and to groups of the user that it becomes.
+fn may_give(user: Option<u32>, group: Option<u32>, successor: Option<&Account>) -> bool {
+    let own = successor.map_or_else(users::effective_user, |account| account.user);
+    let is_member =
+        |group: u32| successor.is_some_and(|own| own.group == group || own.groups.contains(&group));
+    user.is_none_or(|user| user == own) && group.is_none_or(is_member)
 }
 
 /// Rejects a path that is also the name of an interface, because the user may mean either.

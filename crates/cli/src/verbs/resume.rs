@@ -8,7 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use burstline_engine::{EngineError, Scanned};
-use burstline_port::{OpenedFiles, Resumed, numbered, rotated, striped_paths};
+use burstline_port::{
+    CaptureReader, OpenedFiles, PortError, Resumed, numbered, rotated, striped_paths,
+};
 use burstline_wire::files::{Counters, FileKind, MAX_NEED};
 
 use super::archive;
@@ -55,7 +57,13 @@ fn look_at(path: &Path, before: &[PathBuf]) -> Result<Resumed, Failure> {
         let comment = format!("resumes after {name}, which is empty");
         return Ok(Resumed { first_packet: packets_of(before), comment });
     }
-    let examined = Examined::of(path)?;
+    let examined = match Examined::of(path)? {
+        Ok(examined) => examined,
+        Err(reason) => {
+            let comment = format!("resumes after {name}, which cannot be read: {reason}");
+            return Ok(Resumed { first_packet: packets_of(before), comment });
+        }
+    };
     let checked = &examined.checked;
     let first_packet = examined.next_packet().unwrap_or_else(|| match examined.is_alone(path) {
         true => checked.packets,
@@ -82,13 +90,23 @@ struct Examined {
 }
 
 impl Examined {
-    fn of(path: &Path) -> Result<Self, Failure> {
-        let mut reader = archive::open(path, &OpenedFiles::default())?;
-        archive::without_rights(|| {
-            let before = reader.read_packets_before()?;
-            let checked = burstline_engine::check(reader, &mut |_| true)?;
-            Ok(Self { checked, before })
-        })
+    /// The inner error is the reason why it is no capture: its start is torn, or zeros.
+    fn of(path: &Path) -> Result<Result<Self, String>, Failure> {
+        let opened = CaptureReader::open(&path.to_string_lossy(), &OpenedFiles::default());
+        let examined = match opened {
+            Ok(reader) => archive::without_rights(|| Ok(Self::read(reader)))?,
+            Err(error) => Err(error.into()),
+        };
+        match examined {
+            Err(EngineError::Port(PortError::NotACapture { reason, .. })) => Ok(Err(reason)),
+            examined => Ok(Ok(examined?)),
+        }
+    }
+
+    fn read(mut reader: CaptureReader) -> Result<Self, EngineError> {
+        let before = reader.read_packets_before()?;
+        let checked = burstline_engine::check(reader, &mut |_| true)?;
+        Ok(Self { checked, before })
     }
 
     /// Returns the number of the packet after those of the file. `None` if the file does not
@@ -119,14 +137,16 @@ impl Examined {
 }
 
 /// Returns the number of the packet after those of all files, oldest first. It is that of the last
-/// file that says it, plus the packets of the files after it. An unreadable file was never part of
-/// such a recording. Files before it do not count.
+/// file that says it, plus the packets of the files after it. A file that is no capture is passed
+/// over, as an empty one is: a power cut leaves such files. Files before one that cannot be opened
+/// do not count.
 ///
 /// Cost: reads the newest file that says it, and those after it.
 fn packets_of(files: &[PathBuf]) -> u64 {
     let mut packets = 0;
     for path in files.iter().rev().filter(|path| !is_empty(path)) {
         let Ok(examined) = Examined::of(path) else { break };
+        let Ok(examined) = examined else { continue };
         if let Some(number) = examined.next_packet() {
             return number + packets;
         }

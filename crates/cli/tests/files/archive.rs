@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::support::sharing::{pcap_header, pcap_packets};
 use crate::support::{
     Directory, PROGRAM, REAL, REAL_PACKETS, assert_closed, judged_packets, last_object, other,
     other_or_skip, regular, run, run_json,
@@ -495,6 +496,42 @@ fn more_files_than_ports_are_one_set() {
     assert_closed(&counted);
     let set = run_json(&["count", &format!("set:{}", directory.file("*.pcap"))], 0);
     assert_eq!(set["total"]["delivered"], 257 * REAL_PACKETS);
+}
+
+/// The files that wait for their turn can be opened later, though the job has dropped its rights.
+#[test]
+fn more_files_than_descriptors_are_opened_in_turn() {
+    let directory = Directory::new("few-descriptors");
+    let folder = directory.file("set");
+    fs::create_dir(&folder).unwrap();
+    let mut files = Vec::new();
+    for number in 0..260 {
+        let file = format!("{folder}/{number:03}.pcap");
+        fs::write(&file, [pcap_header(), pcap_packets(number, number + 1)].concat()).unwrap();
+        files.push(file);
+    }
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let (set, few) = (format!("set:{folder}"), format!("set:{folder}/0*"));
+    let merged = directory.file("merged.pcapng");
+    let [counted, extracted] = ["count", "extract"].map(|verb| [&[verb], &files[..]].concat());
+    // Of 600 descriptors, 512 are for the rest of a job.
+    let script = "ulimit -n 600; exec \"$0\" \"$@\" --json";
+    let within = |words: &[&str]| other("sh", &[&["-c", script, PROGRAM], words].concat());
+    for (words, packets) in [
+        (&["count", &set][..], 260),
+        (&["count", &few], 100),
+        (&counted, 260),
+        (&["merge", &set, "-w", &merged], 260),
+    ] {
+        let Some(run) = within(words) else { return };
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        assert_eq!(last_object(&run.stdout)["total"]["delivered"], packets, "{}", words[0]);
+    }
+    for words in [&["extract", &folder][..], &extracted] {
+        let Some(run) = within(words) else { return };
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        assert_eq!(last_object(&run.stdout)["delivered"], 260);
+    }
 }
 
 #[test]

@@ -76,6 +76,12 @@ fn later_files_are_made_by_the_user_or_the_job_does_not_begin() {
     let files = fs::read_dir(&directory.0).unwrap().flatten();
     let owners: Vec<u32> = files.map(|file| file.metadata().unwrap().uid()).collect();
     assert!(owners.len() > 1 && owners.iter().all(|owner| *owner == nobody.user), "{owners:?}");
+    // It takes no rights to give a file to oneself.
+    let owner = format!("{}:{}", nobody.user, nobody.group);
+    run_json(&[&job[..], &["--owner", &owner]].concat(), 0);
+    let foreign = run(&[&job[..], &["--owner", "1:2"]].concat());
+    assert_eq!(foreign.code, Some(2), "{}", foreign.stdout);
+    assert!(foreign.stderr.contains("or -Z USER"), "{}", foreign.stderr);
 }
 
 #[test]

@@ -187,6 +187,62 @@ fn a_ring_removes_its_own_files_only() {
 }
 
 #[test]
+fn a_file_that_is_gone_from_the_middle_is_told_and_counted() {
+    let directory = Directory::new("gone");
+    let (from, folder) = (input(&directory, 100), directory.file("r"));
+    for (name, flags) in
+        [("x.pcapng", &[][..]), ("x.pcapng.gz", &[]), ("x.pcapng", &["--format", "segmented"])]
+    {
+        fs::create_dir(&folder).unwrap();
+        let (to, other) = (format!("{folder}/{name}"), format!("{folder}/y.pcapng"));
+        let job = ["capture", &from, "-w", &to, "-b", "packets:10"];
+        run_json(&[&job[..], flags].concat(), 0);
+        // A run whose files came later, and a run that goes on with the numbers.
+        for more in [&[][..], &["--resume"]] {
+            let job = ["capture", &from, "-w", &other, "-b", "packets:50"];
+            run_json(&[&job[..], more].concat(), 0);
+        }
+        let mut files: Vec<_> =
+            fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        let path = |at: usize| files[at].to_str().unwrap();
+        let gaps = |code| run_json(&["check", &folder], code)["gaps"].clone();
+        assert_eq!(gaps(0), Value::Array(Vec::new()));
+        let named = run_json(&["check", path(2), path(7)], 0);
+        assert_eq!(named["gaps"], gaps(0), "those between are there");
+        // A ring removes the oldest files. Nobody knows how many came at the end.
+        [0, 1, 9].iter().for_each(|&at| fs::remove_file(&files[at]).unwrap());
+        assert_eq!(gaps(0), Value::Array(Vec::new()));
+        let set = format!("set:{folder}");
+        assert_eq!(run_json(&["count", &set], 0)["total"]["delivered"], 270);
+        [4, 5].iter().for_each(|&at| fs::remove_file(&files[at]).unwrap());
+        let found = gaps(1);
+        assert_eq!((found.as_array().unwrap().len(), &found[0]["missing"]), (1, &20.into()));
+        assert_eq!((&found[0]["after"], &found[0]["before"]), (&path(3).into(), &path(6).into()));
+        let text = run(&["check", &folder]).stdout;
+        assert!(text.contains("MISSING: 20 packets between "), "{text}");
+        let report = run_json(&["count", &set], 1);
+        let total = &report["total"];
+        assert_eq!((&total["delivered"], &total["unaccounted"]), (&250.into(), &0.into()));
+        assert_eq!(total["lost"]["missing_segments"], 20, "{report}");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
+
+#[test]
+fn folders_may_be_named_after_the_time_too() {
+    let directory = Directory::new("folders");
+    let (from, to) = (input(&directory, 100), directory.file("%M/x%S.pcapng"));
+    let folders: Vec<_> = (0..60).map(|minute| directory.file(&format!("{minute:02}"))).collect();
+    folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+    let report = run_json(&["capture", &from, "-w", &to, "-G", "60"], 0);
+    assert_closed(&report);
+    assert_eq!(report["total"]["delivered"], 100);
+    let made: Vec<_> = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).collect();
+    assert_eq!(made.len(), 2, "{made:?}");
+}
+
+#[test]
 fn names_and_limits_are_those_of_tcpdump() {
     let directory = Directory::new("tcpdump");
     let from = input(&directory, 100);

@@ -52,6 +52,23 @@ fn files_and_their_folder_are_synced_before_the_program_says_so() {
     }
 }
 
+/// Memory that is shared as a file is under the limit on files, too.
+#[test]
+fn a_limit_on_files_that_the_log_exceeds_is_named_with_its_remedy() {
+    let directory = Directory::new("file-limit");
+    let file = directory.file("x.pcapng");
+    // 10 or 20 MB: the shells disagree about the unit.
+    let script = "ulimit -f 20000; exec \"$0\" \"$@\"";
+    let job = ["-c", script, PROGRAM, "capture", "gen:?packets=9", "-w", &file];
+    let Some(refused) = other("sh", &job) else { return };
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    for word in ["67108864 bytes needed", "ulimit -f 65536", "--buffer"] {
+        assert!(refused.stderr.contains(word), "{word}: {}", refused.stderr);
+    }
+    let smaller = other("sh", &[&job[..], &["--buffer", "4m"]].concat()).unwrap();
+    assert_eq!(smaller.code, Some(0), "{}", smaller.stderr);
+}
+
 /// A plain file overwrites synced segments, so it must be synced before they are cut off.
 #[test]
 fn segments_are_cut_off_when_what_replaces_them_is_on_the_disk() {

@@ -81,6 +81,27 @@ fn a_plain_file_without_closing_counts_was_broken_off() {
     assert!(said.contains("which was broken off: 10 packets"), "{said}");
 }
 
+/// A power cut leaves zeros, or half a header.
+#[test]
+fn a_last_file_that_is_no_capture_is_passed_over() {
+    let directory = Directory::new("resume-torn");
+    record(&directory, "x.pcapng", &[]);
+    let half: &[u8] = b"\x0a\x0d\x0d\x0a half";
+    for (number, torn, before) in [(2, &[&[0; 4096][..]][..], 30), (3, &[half, &[0; 9], half], 60)]
+    {
+        for (file, bytes) in torn.iter().enumerate() {
+            let name = format!("x_{number}000{file}_20231114221320.pcapng");
+            fs::write(directory.file(&name), bytes).unwrap();
+        }
+        let said = record(&directory, "x.pcapng", &["--resume"]).stderr;
+        let name = format!("x_{number}000{}_20231114221320.pcapng", torn.len() - 1);
+        assert!(said.contains(&format!("{name}, which cannot be read: ")), "{said}");
+        let next = &files(&directory, "x_00001_", &format!("-{number}.pcapng"))[0];
+        let words = format!("packets before this file: {before}; resumes after ");
+        assert!(text(next).contains(&words), "{words}: {}", next.display());
+    }
+}
+
 /// Sets the time at which a file was last written.
 fn set_written(path: &Path, time: SystemTime) {
     fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();

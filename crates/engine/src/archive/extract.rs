@@ -1,10 +1,13 @@
 //! Passes a selection of files, in order of time, to a sink, or only counts it.
 
+use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_log::{SCRATCH_PACKETS, Scratch};
-use burstline_port::{Capture, InterfaceTotals, PortAccount, PortState, PortTable, Sink, Source};
+use burstline_port::{
+    Capture, InterfaceTotals, PortAccount, PortError, PortState, PortTable, Sink, Source,
+};
 
 use crate::EngineError;
 
@@ -43,14 +46,19 @@ impl Extracted {
 }
 
 /// Returns the time of the first packet of the earliest file, in ns since 1970, which relative
-/// times start from. `None` if there is no packet.
+/// times start from. `None` if there is no packet. A file that was removed since it was found does
+/// not count.
 ///
 /// # Errors
 /// Returns [`EngineError::Port`] if a file cannot be read.
 pub fn first_time_ns(captures: &[Capture]) -> Result<Option<u64>, EngineError> {
     let mut earliest: Option<u64> = None;
     for capture in captures {
-        earliest = earliest.into_iter().chain(capture.first_time_ns()?).min();
+        let first_ns = match capture.first_time_ns() {
+            Err(PortError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => continue,
+            read => read?,
+        };
+        earliest = earliest.into_iter().chain(first_ns).min();
     }
     Ok(earliest)
 }
@@ -128,5 +136,34 @@ fn pass(
         if lent.state == PortState::Ended {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::time::{Duration, SystemTime};
+
+    use burstline_port::catalogued;
+    use burstline_sys::temporary::TemporaryFolder;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_a_ring_has_removed_has_no_first_time() {
+        let folder = TemporaryFolder::create("burstline-extract-").unwrap();
+        let paths = ["a.pcap", "b.pcap"].map(|name| folder.file(name));
+        for (path, second) in paths.iter().zip(5..) {
+            let words = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1, second, 0, 0, 0];
+            fs::write(path, words.map(u32::to_le_bytes).concat()).unwrap();
+            // The catalogue knows no time of a file that may still change.
+            let later = SystemTime::now() + Duration::from_secs(3600);
+            File::options().append(true).open(path).unwrap().set_modified(later).unwrap();
+        }
+        let target = folder.path().to_str().unwrap();
+        let captures = catalogued(target, &mut |_, _| true).unwrap().captures;
+        assert_eq!(captures.len(), 2);
+        fs::remove_file(&paths[0]).unwrap();
+        assert_eq!(first_time_ns(&captures).unwrap(), Some(6_000_000_000));
     }
 }

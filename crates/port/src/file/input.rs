@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+use burstline_sys::locked::is_locked;
 use burstline_wire::files::FileKind;
 use flate2::bufread::MultiGzDecoder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -214,6 +215,11 @@ impl Input {
     /// Returns the current metadata of a regular file.
     pub(super) fn metadata(&self) -> Option<Metadata> {
         self.raw().filter(|raw| !raw.is_pipe).and_then(|raw| raw.file.metadata().ok())
+    }
+
+    /// Whether a recorder has a regular file locked, because it writes it.
+    pub(super) fn is_locked(&self) -> bool {
+        self.raw().is_some_and(|raw| !raw.is_pipe && is_locked(&raw.file))
     }
 
     /// Returns the bytes read from the file in order.

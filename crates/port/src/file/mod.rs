@@ -42,7 +42,8 @@ use std::path::PathBuf;
 use crate::{Address, AddressError, OpenOptions, PortError, Sink, Source};
 pub(crate) use layout::KEYS as SINK_KEYS;
 pub use recording::{
-    FileNaming, Flush, OutputOptions, Resumed, Rotation, newest_numbered, numbered, rotated,
+    FileNaming, Flush, OutputOptions, Resumed, Rotation, RunGap, RunPiece, RunPlace,
+    newest_numbered, numbered, rotated, run_gaps,
 };
 pub use several::stripes::striped_paths;
 pub use source::catalogue::{Capture, Captures, Chosen, catalogued, choose};
@@ -51,7 +52,7 @@ pub use source::interfaces::Interfaces;
 pub use source::reader::{CaptureReader, Found};
 pub use source::selection::Selection;
 pub(crate) use source::set::{SET, open_source as open_set_address};
-pub use source::set::{captures_of, open_chosen, open_set};
+pub use source::set::{SetPlaces, captures_of, open_chosen, open_set};
 pub(crate) use zstd::SOURCE_KEYS;
 
 /// Opens a file as a source.

@@ -19,8 +19,13 @@ pub(super) fn or_here(folder: &Path) -> &Path {
 }
 
 /// Writes a temporary file and renames it into place, so that no reader sees half of it. Only its
-/// owner may read it.
+/// owner may read it. What has the name and is no regular file, such as a link or a pipe, was put
+/// there by someone else: it stays, and is an error.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        let what = "it is not a regular file, and is not replaced";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}", std::process::id()));
     let beside = PathBuf::from(beside);
@@ -71,6 +76,28 @@ mod tests {
         replace(&path, b"new").unwrap();
         assert_eq!(read_hint(&path, 3).unwrap(), b"new");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_replaced() {
+        let folder = TemporaryFolder::create("burstline-place-").unwrap();
+        let [path, target] = ["x", "target"].map(|name| folder.path().join(name));
+        fs::write(&target, "precious").unwrap();
+        let refused = || replace(&path, b"new").unwrap_err().to_string();
+        for is_dangling in [false, true] {
+            symlink(&target, &path).unwrap();
+            assert!(refused().contains("not a regular file"), "{}", refused());
+            assert_eq!(fs::read_link(&path).unwrap(), target);
+            fs::remove_file(&path).unwrap();
+            match is_dangling {
+                false => fs::remove_file(&target).unwrap(),
+                true => assert!(!target.exists()),
+            }
+        }
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(refused().contains("not a regular file"), "{}", refused());
+        assert!(!fs::symlink_metadata(&path).unwrap().is_file());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside");
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::judge::Judge;
 use crate::{
     Address, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState, Received, Source,
 };
-use index::{Index, Run};
+use index::{Index, Run, Stamp};
 use interfaces::Interfaces;
 use reader::CaptureReader;
 use selection::Selector;
@@ -65,6 +65,8 @@ pub(super) struct FileSource {
     interfaces: Interfaces,
     /// Whether the recording may still be in progress, so that a missing end is not damage.
     may_be_open: bool,
+    /// The state of a regular file when it was opened.
+    state: Option<Stamp>,
     /// The table's numbers of the file's interfaces, in the file's order.
     ports: Vec<u8>,
     is_over: bool,
@@ -111,6 +113,7 @@ impl FileSource {
             selector,
             interfaces,
             may_be_open: options.selection.may_be_open,
+            state: None,
             ports: Vec::new(),
             is_over: false,
             lost: LostPackets::default(),
@@ -123,6 +126,7 @@ impl FileSource {
             numbers: Vec::new(),
             account: PortAccount::default(),
         };
+        source.state = source.current_state();
         source.hear_broken();
         source.reader.want_times(options.selection.from_ns, options.selection.to_ns);
         if source.selector.is_choosing {
@@ -266,7 +270,7 @@ impl FileSource {
                 }
                 Step::NeedMore { .. } => return Next::Empty,
                 Step::Damage(damage) => {
-                    self.account.is_damaged |= !(self.may_be_open && self.is_open_end(&damage));
+                    self.account.is_damaged |= !self.is_end_to_come(&damage);
                     self.count_damage(&damage.kind);
                     let path = self.reader.path().display();
                     self.account.note(|| format!("{path}: {damage}"));
@@ -289,6 +293,22 @@ impl FileSource {
         self.is_over = true;
         self.error = error;
         Next::Over
+    }
+
+    /// Whether damage is only the end that a recording in progress does not have yet.
+    fn is_end_to_come(&self, damage: &Damage) -> bool {
+        let is_open_end = self.is_open_end(damage);
+        let is_end = is_open_end || matches!(damage.kind, DamageKind::Truncated { .. });
+        is_open_end && self.may_be_open || is_end && self.is_being_written()
+    }
+
+    /// Whether a recorder has the file locked, or has written it since it was opened here.
+    fn is_being_written(&self) -> bool {
+        self.reader.input().is_locked() || self.current_state() != self.state
+    }
+
+    fn current_state(&self) -> Option<Stamp> {
+        self.reader.input().metadata().map(|metadata| Stamp::of(&metadata))
     }
 
     /// Whether damage looks like the end of a recording in progress.

@@ -1,13 +1,14 @@
 //! Segments after faults of the storage, one or two each.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
 
 use burstline_skip::ledger;
 use burstline_wire::files::{InterfaceDescription, SectionDescription, SegmentEncoder};
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
 
-use crate::common::Folder;
+use crate::common::{Folder, packets, pcap};
 use crate::made::*;
 use crate::seeds;
 
@@ -211,6 +212,36 @@ fn a_broken_segment_before_a_cut_tail_leaves_nothing_unaccounted() {
     let corrupt = made.packets[at].len() as u64;
     assert_eq!((got.corrupt, got.missing), (corrupt, 0), "{:?}", got.notes);
     assert!(got.closes && got.is_damaged, "{:?}", got.notes);
+}
+
+/// A recorder has its file locked. One that has died has not.
+#[test]
+fn a_recording_that_is_still_being_written_is_not_damaged() {
+    let folder = Folder::new();
+    let made = record(&mut Random(3), 200, HashKind::None, S);
+    let at = made.segments.len() / 2;
+    let half = [&made.segments[..=at].concat()[..], &made.segments[at + 1][..S / 2]].concat();
+    let mut list = packets(40);
+    list.retain(|packet| packet.2 > 0);
+    let plain = pcap(0xa1b2_c3d4, false, 1, &list);
+    let recorder = File::open(folder.file("recording", b"")).unwrap();
+    for (file, what) in
+        [(&half[..], "is not closed"), (&plain[..plain.len() - 9], "inside a record")]
+    {
+        recorder.lock().unwrap();
+        let running = read(&folder, file);
+        assert!(running.notes.concat().contains(what), "{:?}", running.notes);
+        assert!(running.closes && !running.is_damaged, "{:?}", running.notes);
+        recorder.unlock().unwrap();
+        let broken_off = read(&folder, file);
+        assert!(broken_off.closes && broken_off.is_damaged, "{:?}", broken_off.notes);
+        assert_eq!(running.packets, broken_off.packets);
+    }
+    // A flipped bit is damage whoever writes the file.
+    let mut flipped = half;
+    flipped[S + 100] ^= 1;
+    recorder.lock().unwrap();
+    assert!(read(&folder, &flipped).is_damaged);
 }
 
 #[test]

@@ -58,6 +58,19 @@ impl Drop for LockedFile {
     }
 }
 
+/// Returns whether someone has locked this file by another descriptor: with [`LockedFile`], because
+/// they write it. False if the file system has no locks. It takes a shared lock for a moment.
+pub fn is_locked(file: &File) -> bool {
+    match file.try_lock_shared() {
+        Ok(()) => {
+            let _ = file.unlock(); // our own lock, so it can be released
+            false
+        }
+        Err(TryLockError::WouldBlock) => true,
+        Err(TryLockError::Error(_)) => false,
+    }
+}
+
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
@@ -67,7 +80,11 @@ mod tests {
     fn a_lock_ends_with_its_owner_whoever_else_has_the_file_open() {
         let folder = TemporaryFolder::create("burstline-locked-").unwrap();
         let open = || LockedFile::from(File::create(folder.file("x")).unwrap());
-        let is_taken = || matches!(open().try_lock(), Err(TryLockError::WouldBlock));
+        let is_taken = || {
+            let is_taken = matches!(open().try_lock(), Err(TryLockError::WouldBlock));
+            assert_eq!(is_locked(&open()), is_taken);
+            is_taken
+        };
         let mut locked = open();
         locked.try_lock().unwrap();
         // A child's copy of it.

@@ -70,8 +70,13 @@ impl Drop for TemporaryFolder {
 
 /// Returns a name that cannot be guessed.
 pub fn random_name(prefix: &str) -> String {
+    format!("{prefix}{:016x}", random_number())
+}
+
+/// Returns a number that cannot be guessed, and that no other process gets.
+pub fn random_number() -> u64 {
     // The hasher's keys are random numbers of the kernel.
-    format!("{prefix}{:016x}", RandomState::new().build_hasher().finish())
+    RandomState::new().build_hasher().finish()
 }
 
 /// Creates a folder that only its user can access.

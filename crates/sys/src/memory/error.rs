@@ -103,6 +103,18 @@ pub enum MemoryError {
         /// The kernel's error.
         source: io::Error,
     },
+    /// Memory that programs can share is a file, and files of this process may not be so large.
+    #[error(
+        "memory: {needed} bytes needed, {limit} allowed by the limit on the size of a file; \
+         ask for less (--buffer), or as root: ulimit -f {} (or LimitFSIZE= in its unit)",
+        needed.div_ceil(1024)
+    )]
+    FileLimit {
+        /// Bytes that the region takes.
+        needed: u64,
+        /// The limit, in bytes.
+        limit: u64,
+    },
 }
 
 impl MemoryError {

@@ -7,10 +7,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, Stat, fcntl_add_seals, fcntl_get_seals};
 use rustix::fs::{fstat, ftruncate, memfd_create, seek};
+use rustix::io::Errno;
 use rustix::mm::Advice;
 
 use super::mapping::WantedBytes;
 use super::{MemoryError, NodeId, PageChoice, PageKind, Placement, RegionRequest, placement};
+use crate::limits;
 use crate::topology::{self, HugePages};
 
 pub(super) use super::view::View;
@@ -199,9 +201,14 @@ fn new_file(
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | kind;
     let file =
         memfd_create(request.name.as_str(), flags).map_err(MemoryError::system("memfd_create"))?;
-    let bytes = request.bytes.next_multiple_of(page.bytes());
-    ftruncate(&file, bytes as u64).map_err(MemoryError::system("ftruncate of a memfd"))?;
-    Ok(file)
+    let needed = request.bytes.next_multiple_of(page.bytes()) as u64;
+    match (ftruncate(&file, needed), limits::file_bytes()) {
+        (Err(Errno::FBIG), Some(limit)) => Err(MemoryError::FileLimit { needed, limit }),
+        (truncated, _) => {
+            truncated.map_err(MemoryError::system("ftruncate of a memfd"))?;
+            Ok(file)
+        }
+    }
 }
 
 /// Maps `file` with the requested page size, and binds it to `node`.

@@ -1,4 +1,4 @@
-//! Limits on locked memory and on open descriptors.
+//! Limits on locked memory, on open descriptors, and on the size of files.
 //!
 //! AF_XDP, BPF maps on old kernels, registered io_uring buffers and `mlock` all count against
 //! `RLIMIT_MEMLOCK`. The limit has two parts. The soft one applies, and a process may raise it up
@@ -51,6 +51,11 @@ impl LockedMemory {
         let limit = getrlimit(Resource::Memlock);
         Self { now_bytes: limit.current, most_bytes: limit.maximum }
     }
+}
+
+/// Returns the maximum size of a file that this process writes, in bytes; `None` means no limit.
+pub fn file_bytes() -> Option<u64> {
+    getrlimit(Resource::Fsize).current
 }
 
 /// Returns the maximum number of open descriptors of this process; `None` means no limit.

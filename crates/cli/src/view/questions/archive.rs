@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use burstline_engine::{Extracted, Fault, Recovered, Scanned};
-use burstline_port::{Indexed, Losses};
+use burstline_port::{Indexed, Losses, RunGap};
 use burstline_wire::files::FileKind;
 use serde_json::{Value, json};
 
-use crate::foreign::path_text;
+use crate::foreign::{one_line, path_text};
 use crate::view::values::losses;
 use crate::words::{bytes_text, count_text, left_text, size_text, time_text};
 
@@ -179,10 +179,23 @@ fn line(object: &Value) -> String {
     format!("{object}\n")
 }
 
+/// Returns the line of packets that are missing between two files.
+pub(crate) fn gap_line(gap: &RunGap) -> String {
+    format!("MISSING: {}\n", one_line(&gap.to_string()))
+}
+
 /// Returns the object of `check`.
-pub(crate) fn check_object(files: &[Scanned], is_success: bool) -> String {
+pub(crate) fn check_object(files: &[Scanned], gaps: &[RunGap], is_success: bool) -> String {
     let files: Vec<Value> = files.iter().map(file_object).collect();
-    line(&json!({ "command": "check", "files": files, "success": is_success }))
+    let gap = |gap: &RunGap| {
+        json!({
+            "after": gap.after.display().to_string(),
+            "before": gap.before.display().to_string(),
+            "missing": gap.packets(),
+        })
+    };
+    let gaps: Vec<Value> = gaps.iter().map(gap).collect();
+    line(&json!({ "command": "check", "files": files, "gaps": gaps, "success": is_success }))
 }
 
 fn losses_text(lost: &Losses) -> String {

@@ -3,8 +3,14 @@
 //! A file without segments has no other place for it that all readers pass over, and that people
 //! can see. A resumed recording needs only the newest file to know the number of its next packet.
 
+use super::runs::RunPlace;
+
 /// The words in front of the number. What else the comment says follows behind `; `.
 const WORDS: &str = "packets before this file: ";
+
+/// The words in front of the number of the run, at the end of the comment, and its digits.
+const RUN_WORDS: &str = "; run ";
+const RUN_DIGITS: usize = 16;
 
 /// The first bytes of a section header in our byte order, from its type to the code of its first
 /// option. Source: draft-ietf-opsawg-pcapng, section 4.1; option 1 is a comment.
@@ -27,6 +33,32 @@ pub(in super::super) const START_BYTES: usize = HEAD_BYTES + 2 + WORDS.len() + D
 pub(in super::super) fn comment(packets: u64, more: &str) -> String {
     let separator = if more.is_empty() { "" } else { "; " };
     format!("{WORDS}{packets}{separator}{more}")
+}
+
+/// Returns a comment of a file of this run.
+pub(in super::super) fn comment_in_run(comment: &str, run: u64) -> String {
+    format!("{comment}{RUN_WORDS}{run:0RUN_DIGITS$x}")
+}
+
+/// Returns how many first bytes of a file [`run_place`] needs, as far as `start` tells.
+pub(in super::super) fn run_place_bytes(start: &[u8]) -> usize {
+    let length = start.get(HEAD_BYTES..).and_then(|option| option.first_chunk::<2>());
+    match length.filter(|_| packets_before(start).is_some()) {
+        Some(length) => START_BYTES.max(HEAD_BYTES + 2 + usize::from(u16::from_le_bytes(*length))),
+        None => START_BYTES,
+    }
+}
+
+/// Returns the place of a file in its run, if the comment of a file that begins with these bytes
+/// says both.
+pub(in super::super) fn run_place(start: &[u8]) -> Option<RunPlace> {
+    let packets_before = packets_before(start)?;
+    let (length, value) = start.get(HEAD_BYTES..)?.split_first_chunk::<2>()?;
+    let comment = str::from_utf8(value.get(..usize::from(u16::from_le_bytes(*length)))?).ok()?;
+    let (_, run) = comment.rsplit_once(RUN_WORDS)?;
+    let is_run = run.len() == RUN_DIGITS && run.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let run = u64::from_str_radix(run, 16).ok().filter(|_| is_run)?;
+    Some(RunPlace { run, packets_before })
 }
 
 /// Returns the number in the comment of a file that begins with these bytes. `None` if it has none,
@@ -71,6 +103,24 @@ mod tests {
                 assert_eq!(packets_before(start), Some(packets), "{packets} {more}");
             }
         }
+    }
+
+    #[test]
+    fn a_comment_ends_with_its_run() {
+        let long = "é".repeat(1000);
+        for (run, more) in [(0, ""), (7, "resumes after x; run away"), (u64::MAX, long.as_str())] {
+            let bytes = section(&comment_in_run(&comment(12, more), run));
+            let place = RunPlace { run, packets_before: 12 };
+            let needed = run_place_bytes(&bytes[..START_BYTES]);
+            assert_eq!(run_place(&bytes[..needed]), Some(place), "{more}");
+            assert_eq!(run_place(&bytes[..needed - 1]), None, "{more}");
+            assert_eq!(packets_before(&bytes), Some(12));
+        }
+        for more in ["", "run 0123456789abcdef0", "run 0123456789abcdeg", "run +123456789abcdef"] {
+            assert_eq!(run_place(&section(&comment(12, more))), None, "{more}");
+        }
+        assert_eq!(run_place(&section("x; run 0123456789abcdef")), None);
+        assert_eq!(run_place_bytes(&[]), START_BYTES);
     }
 
     #[test]

@@ -17,15 +17,19 @@ mod before;
 mod chores;
 mod names;
 mod rules;
+mod runs;
 mod safe;
 
 use burstline_sys::direct::Creation;
 
-pub(super) use before::{START_BYTES, comment, packets_before};
+pub(super) use before::{
+    START_BYTES, comment, comment_in_run, packets_before, run_place, run_place_bytes,
+};
 pub(super) use chores::Made;
 pub(super) use names::{Attempts, Names, with_suffix};
 pub use names::{newest_numbered, numbered, rotated};
 pub(super) use rules::{Filled, Rules};
+pub use runs::{RunGap, RunPiece, RunPlace, run_gaps};
 pub(super) use safe::{Closed, Mark, PortTally, Safe, Unsafe};
 
 /// How output files are written.

@@ -9,13 +9,14 @@ use burstline_log::Burst;
 use burstline_sys::clock;
 use burstline_sys::direct::{Creation, free_bytes};
 use burstline_sys::inode::FileId;
+use burstline_sys::temporary::random_number;
 use burstline_wire::files::{Counters, LossCause};
 
 use super::super::layout::{Layout, Target};
 use super::super::output::{Stop, end_job};
 use super::super::recording::{
     Attempts, Closed, Filled, Flush, Made, Mark, Names, OutputOptions, Rotation, Rules, Safe,
-    Unsafe, comment,
+    Unsafe, comment, comment_in_run,
 };
 use super::{Body, ClosingCounts, Described, FileSink, InFile};
 use crate::opened::OpenedFiles;
@@ -33,6 +34,8 @@ struct Rotating {
     rules: Rules,
     names: Names,
     attempts: Attempts,
+    /// The number that all files of this run have.
+    run: u64,
     /// Closed files of this run that still exist, oldest first.
     made: VecDeque<Made>,
     /// Files started.
@@ -115,7 +118,8 @@ impl Files {
         let rules = Rules::new(&rotation, segment_bytes);
         let names = Names::new(Path::new(target), &rotation);
         let (attempts, made) = (Attempts::default(), VecDeque::new());
-        Ok(Rotating { rotation, rules, names, attempts, made, begun: 0 })
+        let run = random_number();
+        Ok(Rotating { rotation, rules, names, attempts, run, made, begun: 0 })
     }
 
     fn start_safe(&self, removes: bool) -> Result<Safe, PortError> {
@@ -317,10 +321,14 @@ impl FileSink {
     /// are in the files before; a recording of one file needs none.
     pub(super) fn take_comment(&mut self) -> String {
         let before = self.first_packet + self.accepted_before;
-        match self.resumed.take() {
-            Some(old) => comment(before, &old.comment),
-            None if self.files.rotating.is_some() => comment(before, ""),
-            None => String::new(),
+        let (resumed, run) = (self.resumed.take(), self.files.rotating.as_ref());
+        if resumed.is_none() && run.is_none() {
+            return String::new();
+        }
+        let comment = comment(before, resumed.as_ref().map_or("", |old| old.comment.as_str()));
+        match run {
+            Some(rotating) => comment_in_run(&comment, rotating.run),
+            None => comment,
         }
     }
 

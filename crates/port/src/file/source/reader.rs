@@ -8,6 +8,7 @@
 //! verbs that check or describe a whole file.
 
 mod again;
+mod run;
 mod times;
 
 use std::fs::File;

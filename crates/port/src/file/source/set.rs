@@ -11,11 +11,16 @@
 //! while the job has its privileges, as far as the limit on descriptors allows. Further files are
 //! opened when their time comes. In a rotation each file begins where the previous one ends, so its
 //! files are read in sequence, without a copy. Files that overlap are merged in runs: the packets
-//! of one file before the next packet of another. Within a file packets keep their order, whatever
-//! their times. Interfaces of the same name and link type are the same, unless they are named after
-//! their files.
+//! of one file before the next packet of another. A file of a listing that another program has
+//! removed meanwhile, such as the oldest of a ring, is passed over with a note. Within a file
+//! packets keep their order, whatever their times. Interfaces of the same name and link type are
+//! the same, unless they are named after their files.
+
+mod places;
+mod runs;
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +28,7 @@ use burstline_log::{Burst, Scratch, Writer};
 use burstline_sys::limits;
 
 use super::super::place::{folder_of, or_here};
+use super::super::recording::RunPlace;
 use super::super::several::stripes::striped_paths;
 use super::FileSource;
 use super::catalogue::{Capture, Chosen};
@@ -33,6 +39,9 @@ use crate::{
     Address, Capabilities, Copying, Lent, Loss, OpenOptions, OpenedFiles, Places, Port,
     PortAccount, PortError, PortInfo, PortState, Received, Source, TimestampSource,
 };
+
+pub use places::SetPlaces;
+use runs::Runs;
 
 /// The scheme of sets.
 pub(crate) const SET: &str = "set";
@@ -45,13 +54,27 @@ const FEW: usize = 256;
 struct Waiting {
     first_ns: u64,
     path: PathBuf,
+    place: Option<RunPlace>,
     /// Open, if there are enough descriptors.
     file: Option<File>,
+}
+
+/// How the files of a set were named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Naming {
+    /// Each by itself: one that is missing is an error.
+    EachByItself,
+    /// By a listing of their folder: one may be removed before it is opened.
+    ByListing,
+    /// All files of their folder.
+    ByFolder,
 }
 
 /// An open file.
 struct Member {
     source: FileSource,
+    path: PathBuf,
+    place: Option<RunPlace>,
     /// The time of its next packet, if known.
     head_ns: Option<u64>,
     /// Files that begin at the same time keep the order of their names.
@@ -63,6 +86,8 @@ struct SetSource {
     info: PortInfo,
     options: OpenOptions,
     interfaces: Interfaces,
+    /// How the files were named.
+    naming: Naming,
     /// All files, in the order in which they are opened.
     files: Vec<PathBuf>,
     /// The last one comes first.
@@ -74,9 +99,17 @@ struct SetSource {
     opened: usize,
     /// Packets lent.
     lent: u64,
+    /// Which packets are missing between files.
+    runs: Runs,
     /// Account of closed files, and of the set itself.
     account: PortAccount,
     copying: Copying,
+}
+
+/// Returns how many files of a set of this many stay open until they are read.
+fn kept_open(files: usize) -> usize {
+    let limit = if files > FEW { limits::raise_open_files() } else { limits::open_files() };
+    limit.map_or(usize::MAX, |most| most.saturating_sub(SPARE_FILES) as usize)
 }
 
 /// Opens the files that an address names.
@@ -86,7 +119,9 @@ pub(crate) fn open_source(
 ) -> Result<Box<dyn Source>, PortError> {
     address.values(&[])?;
     let (paths, skipped) = captures_of(address.target())?;
-    let mut set = SetSource::open(address.to_string(), &paths, options)?;
+    let is_folder = Path::new(address.target()).is_dir();
+    let naming = if is_folder { Naming::ByFolder } else { Naming::ByListing };
+    let mut set = SetSource::open(address.to_string(), &paths, options, naming)?;
     if skipped > 0 {
         set.account.note(|| format!("{address}: skipped files that are not captures: {skipped}"));
     }
@@ -102,11 +137,12 @@ pub fn open_set(
     paths: &[PathBuf],
     options: &OpenOptions,
 ) -> Result<Box<dyn Source>, PortError> {
-    Ok(Box::new(SetSource::open(name.to_owned(), paths, options)?))
+    let set = SetSource::open(name.to_owned(), paths, options, Naming::EachByItself)?;
+    Ok(Box::new(set))
 }
 
 /// Opens the captures that may have wanted packets as a single port with this name. The packets of
-/// the others count as filtered.
+/// the others count as filtered. A note names each that was removed since it was found.
 ///
 /// # Errors
 /// As for each of the files; [`PortError::SameFile`] also for a file that is not opened.
@@ -116,7 +152,8 @@ pub fn open_chosen(
     options: &OpenOptions,
 ) -> Result<Box<dyn Source>, PortError> {
     chosen.enter(options)?;
-    let mut set = SetSource::open(name.to_owned(), &chosen.paths, options)?;
+    let naming = Naming::ByListing;
+    let mut set = SetSource::open(name.to_owned(), &chosen.paths, options, naming)?;
     if let Some((packets, note)) = chosen.passed() {
         set.account.offered += packets;
         set.account.lost.add(Loss::Filtered, packets);
@@ -170,8 +207,13 @@ pub(super) fn find(
     }
 }
 
+/// The note on a file that was removed.
+fn removed(path: &Path) -> String {
+    format!("{} was removed before it was read: its packets are in no count", path.display())
+}
+
 fn not_found(path: &Path) -> PortError {
-    let error = std::io::Error::new(std::io::ErrorKind::NotFound, "no capture file found");
+    let error = io::Error::new(io::ErrorKind::NotFound, "no capture file found");
     PortError::Io { action: "open", path: path.to_owned(), error }
 }
 
@@ -246,14 +288,21 @@ pub(super) fn is_capture(path: &Path) -> bool {
 
 /// Reads the time of a file's first packet; 0 if it has none: it is read first, and reports why.
 fn look_at(path: &Path, files: &OpenedFiles, stays_open: bool) -> Result<Waiting, PortError> {
-    if !path.is_file() {
-        let error = std::io::Error::other("not a regular file, but a set reads each one twice");
-        return Err(PortError::Io { action: "open", path: path.to_owned(), error });
+    let fail = |error| PortError::Io { action: "open", path: path.to_owned(), error };
+    let is_standard = path.as_os_str() == "-";
+    if is_standard || !fs::metadata(path).map_err(fail)?.is_file() {
+        return Err(fail(io::Error::other("not a regular file, but a set reads each one twice")));
     }
     let mut reader = CaptureReader::open(&path.to_string_lossy(), files)?;
+    let place = reader.read_run_place()?;
     let first_ns = reader.read_first_time_ns()?.unwrap_or(0);
     let file = if stays_open { reader.share()? } else { None };
-    Ok(Waiting { first_ns, path: path.to_owned(), file })
+    Ok(Waiting { first_ns, path: path.to_owned(), place, file })
+}
+
+/// Whether a file could not be opened because nothing has its name.
+fn is_missing(error: &PortError) -> bool {
+    matches!(error, PortError::Io { error, .. } if error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Returns the properties of a file or a set as a port.
@@ -268,14 +317,27 @@ pub(super) fn info_of(name: String) -> PortInfo {
 }
 
 impl SetSource {
-    fn open(name: String, paths: &[PathBuf], options: &OpenOptions) -> Result<Self, PortError> {
-        let mut waiting = Vec::new();
-        let limit =
-            if paths.len() > FEW { limits::raise_open_files() } else { limits::open_files() };
-        let most = limit.map_or(usize::MAX, |most| most.saturating_sub(SPARE_FILES) as usize);
+    fn open(
+        name: String,
+        paths: &[PathBuf],
+        options: &OpenOptions,
+        naming: Naming,
+    ) -> Result<Self, PortError> {
+        let (mut waiting, mut account) = (Vec::new(), PortAccount::default());
+        let most = kept_open(paths.len());
         for path in paths {
-            waiting.push(look_at(path, &options.files, waiting.len() < most)?);
+            match look_at(path, &options.files, waiting.len() < most) {
+                Err(error) if naming != Naming::EachByItself && is_missing(&error) => {
+                    account.note(|| removed(path));
+                }
+                looked => waiting.push(looked?),
+            }
         }
+        if let (true, Some(last)) = (waiting.is_empty(), paths.last()) {
+            return Err(not_found(last));
+        }
+        let is_whole = naming == Naming::ByFolder && waiting.len() == paths.len();
+        let runs = Runs::new(is_whole && options.selection.is_all());
         // A stable sort: files with the same first time keep the order of their names.
         waiting.sort_by_key(|file| file.first_ns);
         let files = waiting.iter().map(|file| file.path.clone()).collect();
@@ -286,16 +348,18 @@ impl SetSource {
             // The files are already registered.
             options: OpenOptions { files: OpenedFiles::default(), ..options.clone() },
             interfaces: Interfaces::of_set(&options.table).named_after_files(options.names_files),
+            naming,
             waiting,
             members: Vec::new(),
             lender: None,
             opened: 0,
             lent: 0,
-            account: PortAccount::default(),
+            runs,
+            account,
             copying: Copying::default(),
         };
         // Compile the filter now, so that an unsuitable one fails before anything is written.
-        set.open_next()?;
+        while set.members.is_empty() && set.open_next()? {}
         Ok(set)
     }
 
@@ -324,7 +388,8 @@ impl SetSource {
         }
     }
 
-    /// Opens the next file if its time has come.
+    /// Opens the next file if its time has come, or passes it over if it was removed. False if it
+    /// is not due.
     fn open_next(&mut self) -> Result<bool, PortError> {
         let earliest = self.members.iter().filter_map(|member| member.head_ns).min();
         let is_due = |file: &mut Waiting| earliest.is_none_or(|head_ns| file.first_ns <= head_ns);
@@ -333,10 +398,18 @@ impl SetSource {
         let (options, interfaces) = (&self.options, self.interfaces.clone());
         let reader = match file.file {
             Some(opened) => CaptureReader::of_file(opened, &file.path)?,
-            None => CaptureReader::open(&target, &options.files)?,
+            None => match CaptureReader::open(&target, &options.files) {
+                Err(error) if self.naming != Naming::EachByItself && is_missing(&error) => {
+                    self.account.note(|| removed(&file.path));
+                    self.runs = Runs::default();
+                    return Ok(true);
+                }
+                opened => opened?,
+            },
         };
         let source = FileSource::of(reader, target.to_string(), options, interfaces)?;
-        self.members.push(Member { source, head_ns: None, order: self.opened });
+        let (path, place) = (file.path.clone(), file.place);
+        self.members.push(Member { source, path, place, head_ns: None, order: self.opened });
         self.opened += 1;
         Ok(true)
     }
@@ -344,7 +417,9 @@ impl SetSource {
     fn close(&mut self, mut member: Member) {
         let failed = member.source.finish();
         debug_assert!(failed.is_ok(), "a file that is read has no end to write");
-        self.account.add(member.source.account());
+        let account = member.source.account();
+        self.runs.have_read(member.path, member.place, account.offered);
+        self.account.add(account);
     }
 
     /// Returns the member whose turn it is, and the time at which its turn ends.
@@ -392,6 +467,9 @@ impl Source for SetSource {
         let turn = if self.advance()? { self.turn() } else { None };
         let Some((at, until_ns)) = turn else {
             let is_over = self.members.is_empty();
+            if is_over {
+                self.runs.count_gaps(&mut self.account);
+            }
             let state = if is_over { PortState::Ended } else { PortState::Busy };
             scratch.clear();
             return Ok(Lent::new(scratch.burst(&[], self.lent), state));
@@ -418,23 +496,5 @@ impl Source for SetSource {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::fits;
-
-    #[test]
-    fn patterns_as_a_shell_has_them() {
-        for (pattern, name) in [
-            ("*", ""),
-            ("*.pcap", "a.pcap"),
-            ("a*b*c", "aXbXXbc"),
-            ("?[0-9][!x]", "a5y"),
-            ("x[]a]", "x]"),
-        ] {
-            assert!(fits(pattern.as_bytes(), name.as_bytes()), "{pattern} {name}");
-        }
-        for (pattern, name) in [("*.pcap", "a.pcapng"), ("?", ""), ("a[0-9]", "ab"), ("", "a")] {
-            assert!(!fits(pattern.as_bytes(), name.as_bytes()), "{pattern} {name}");
-        }
-    }
-}
+#[cfg(all(test, not(miri)))]
+mod tests;

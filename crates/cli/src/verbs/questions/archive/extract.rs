@@ -1,5 +1,6 @@
 //! `burstline extract`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::slice;
@@ -85,11 +86,16 @@ fn captures(args: &FilesArgs, stop: &AtomicBool) -> Result<Vec<Capture>, Failure
     );
     bar.iter_mut().for_each(Bar::clear);
     let captures = captures?;
-    if let Some(capture) = captures.iter().find(|capture| !capture.path.is_file()) {
+    if let Some(capture) = captures.iter().find(|capture| is_pipe(&capture.path)) {
         let what = "not a regular file; `capture --filter` reads pipes";
         return Err(Failure::usage(format!("extract {}: {what}", capture.path.display())));
     }
     Ok(captures)
+}
+
+/// Whether a path is there, but is no regular file. One that a ring has removed meanwhile is none.
+fn is_pipe(path: &Path) -> bool {
+    path.as_os_str() == "-" || fs::metadata(path).is_ok_and(|found| !found.is_file())
 }
 
 fn selection(args: &ExtractArgs, captures: &[Capture]) -> Result<Selection, Failure> {
@@ -123,5 +129,17 @@ fn refresh(paths: &[PathBuf], stop: &AtomicBool, is_quiet: bool) {
         {
             complain(&format!("{error}: {} is read from start to end", path.display()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_removed_is_no_pipe() {
+        assert!(is_pipe(Path::new("-")) && is_pipe(Path::new("/dev/null")));
+        assert!(!is_pipe(Path::new("/does/not/exist.pcap")));
+        assert!(!is_pipe(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))));
     }
 }

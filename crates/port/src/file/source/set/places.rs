@@ -1,0 +1,46 @@
+//! Where the files of a set are: what its job may open when it has dropped its rights.
+
+use std::path::{Path, PathBuf};
+
+use super::{files_of, folder_of, kept_open, striped_paths};
+
+/// What a job may have to open for a set after it has begun.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetPlaces {
+    /// The folders of its files, or the path of a file that is named by itself.
+    pub paths: Vec<PathBuf>,
+    /// The number of files, including those that are no captures.
+    pub files: usize,
+}
+
+impl SetPlaces {
+    /// Looks up what a path or pattern names, as for [`captures_of`](super::captures_of). What
+    /// cannot be listed is left out: opening the set reports it. Cost: opens no file.
+    pub fn of(target: &str) -> Self {
+        let mut places = Self::default();
+        let several = striped_paths(target).unwrap_or_else(|_| vec![target.to_owned()]);
+        for target in several {
+            let path = Path::new(&target);
+            if path.is_file() {
+                places.paths.push(path.to_owned());
+                places.files += 1;
+            } else if let Ok(files) = files_of(path) {
+                places.paths.push(folder_of(&files[0]).to_owned());
+                places.files += files.len();
+            }
+        }
+        places
+    }
+
+    /// Adds another place.
+    pub fn add(&mut self, other: Self) {
+        self.paths.extend(other.paths);
+        self.files += other.files;
+    }
+
+    /// Whether a set of these files opens some of them only when their time has come: there are
+    /// more than this process may have open.
+    pub fn opens_later(&self) -> bool {
+        self.files > kept_open(self.files)
+    }
+}
