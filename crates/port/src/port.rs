@@ -188,7 +188,7 @@ pub struct Pacing {
 pub struct InterfaceTotals {
     /// Its number in the [`PortTable`](crate::PortTable).
     pub port: u8,
-    /// Packets that reached the interface, if known.
+    /// Packets that reached the interface, if known, without those still in flight.
     pub received: Option<u64>,
     /// Packets lost at [`LossPlace::Interface`](crate::LossPlace::Interface).
     pub missed: u64,

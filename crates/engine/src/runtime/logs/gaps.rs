@@ -178,7 +178,7 @@ impl Gaps {
 pub(crate) fn totals_of(account: &PortAccount, port: u8, lost: u64) -> InterfaceTotals {
     InterfaceTotals {
         port,
-        received: Some(account.offered),
+        received: Some(account.offered.saturating_sub(account.in_flight)),
         missed: account.lost.at(LossPlace::Interface),
         lost: account.lost.at(LossPlace::Host) + lost,
         unwanted: account.lost.at(LossPlace::Nowhere),
@@ -267,6 +267,15 @@ pub(crate) mod tests {
         fn tell_gap(&mut self, port: u8, packets: u64) {
             self.told.lock().unwrap().push((port, packets));
         }
+    }
+
+    #[test]
+    fn a_packet_in_flight_is_in_no_closing_count() {
+        let mut account = PortAccount { offered: 10, in_flight: 1, ..PortAccount::default() };
+        account.lost.add(Loss::RxRingFull, 3);
+        let totals = totals_of(&account, 0, 2);
+        // Four are left, which were delivered.
+        assert_eq!((totals.received, totals.missed, totals.lost), (Some(9), 3, 2));
     }
 
     #[test]
