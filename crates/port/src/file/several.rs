@@ -29,6 +29,11 @@ impl Several {
         self.sinks.len()
     }
 
+    /// Returns which one is finished last: the failed one, if there is one.
+    pub(super) fn last(&self) -> usize {
+        self.failed.unwrap_or(self.sinks.len() - 1)
+    }
+
     pub(super) fn sink(&mut self, number: usize) -> &mut dyn Sink {
         &mut *self.sinks[number]
     }

@@ -1,5 +1,7 @@
 //! The sink: maps packets to interfaces and blocks of the file, and tracks which of them are safe.
 
+mod begin;
+mod counts;
 mod failure;
 mod files;
 mod hashed;
@@ -10,7 +12,7 @@ use std::io;
 use burstline_log::{Burst, Flags, Packet, PlainPacket};
 use burstline_sys::direct::WriteQueue;
 use burstline_wire::files::{
-    Counters, Direction, EncodeError, InterfaceDescription, LossCause, MAX_CAPTURED, PacketToWrite,
+    Direction, EncodeError, InterfaceDescription, LossCause, MAX_CAPTURED, PacketToWrite,
     PcapngEncoder, PlainItem, SectionDescription,
 };
 use burstline_wire::hash::FlowHasher;
@@ -19,13 +21,12 @@ use burstline_wire::headers::LinkType;
 use super::layout::{Format, Layout, Target};
 use super::plain::Plain;
 use super::recording::{Mark, Resumed};
-use super::segmented::slots::{self, Slots};
-use super::segmented::{SKETCHED, Segmented};
-use super::zstd::packed::Packer;
+use super::segmented::{SKETCHED, Segmented, slots};
 use crate::{
     Address, Capabilities, InterfaceTotals, Loss, LostPackets, OpenOptions, Port, PortAccount,
     PortError, PortInfo, PortTable, Sink, TableEntry, Tally, TimestampSource,
 };
+pub(super) use counts::{ClosedFiles, ClosingCounts};
 use failure::Failure;
 use files::Files;
 use hashed::Hashed;
@@ -64,15 +65,6 @@ struct InFile {
     tally: Tally,
 }
 
-/// The closing counts of one interface of the file.
-pub(super) struct ClosingCounts {
-    /// Its number in the file.
-    pub(super) interface: u32,
-    /// The latest timestamp of a packet.
-    pub(super) time_ns: u64,
-    pub(super) counters: Counters,
-}
-
 /// The state of the current file. Its link type is unknown until the first packet.
 enum Body {
     /// The next of several files: named after its first packet.
@@ -103,9 +95,13 @@ pub(super) struct FileSink {
     interfaces: Vec<InFile>,
     /// By port of the job: losses for the next packet to report, besides its own `drops_before`.
     gaps: [u64; PortTable::MAX_ENTRIES],
-    /// By port of the job: losses that its packets have reported.
+    /// By port of the job: losses that its packets in the file have reported.
     told: [u64; PortTable::MAX_ENTRIES],
     totals: Vec<InterfaceTotals>,
+    /// What is in the closing counts of earlier files.
+    closed: ClosedFiles,
+    /// Whether there may be other files, with closing counts that add up.
+    is_one_of_several: bool,
     /// Packets in the body.
     accepted: u64,
     /// Packets in earlier files.
@@ -154,6 +150,8 @@ impl FileSink {
             gaps: [0; PortTable::MAX_ENTRIES],
             told: [0; PortTable::MAX_ENTRIES],
             totals: Vec::new(),
+            closed: ClosedFiles::default(),
+            is_one_of_several: rotation.is_some(),
             accepted: 0,
             accepted_before: 0,
             first_packet: options.output.resumed.as_ref().map_or(0, |old| old.first_packet),
@@ -318,52 +316,6 @@ impl FileSink {
         self.described[usize::from(port)] = Described::As(interface);
         self.interfaces.push(InFile { port, tally: Tally::default() });
         Ok(Some(interface))
-    }
-
-    /// Starts the file with its first interface.
-    fn start(&mut self, interface: &InterfaceDescription<'_>) -> io::Result<()> {
-        let comment = self.take_comment();
-        let section = section(&comment);
-        let (link, snapshot_bytes) = (interface.link, self.snapshot_bytes);
-        // `Closed` remains if a step below fails.
-        let bytes = self.layout.segment_bytes;
-        let begun = match std::mem::replace(&mut self.body, Body::Closed) {
-            Body::Opened(Target::Segments(output)) => {
-                let queue = self.queue.take().map_or_else(|| slots::queue(bytes), Ok)?;
-                self.segmented(Slots::Placed { output, queue }, &section, interface)?
-            }
-            Body::Opened(Target::Stream(output)) if self.layout.format == Format::Segmented => {
-                self.segmented(Slots::Packed(Packer::new(output, bytes)), &section, interface)?
-            }
-            Body::Opened(Target::Stream(output)) => {
-                let classic = match self.layout.format {
-                    Format::Classic { nanoseconds } => Some(nanoseconds),
-                    _ => None,
-                };
-                let body = Plain::new(output, link, snapshot_bytes, classic, &section);
-                let mut body = body.map_err(io::Error::other)?;
-                body.interface(interface)?.map_err(io::Error::other)?;
-                Body::Plain(Box::new(body))
-            }
-            begun => begun,
-        };
-        (self.body, self.link) = (begun, link);
-        Ok(())
-    }
-
-    /// Creates a segmented body on these slots.
-    fn segmented(
-        &self,
-        slots: Slots,
-        section: &SectionDescription<'_>,
-        interface: &InterfaceDescription<'_>,
-    ) -> io::Result<Body> {
-        let first = self.first_packet + self.accepted_before;
-        let bytes = self.layout.segment_bytes;
-        let encoder = Segmented::encoder(bytes, interface.link, self.snapshot_bytes, first);
-        let is_compact = !self.layout.keeps_segments;
-        let body = Segmented::start(slots, encoder, section, interface, is_compact)?;
-        Ok(Body::Segmented(Box::new(body)))
     }
 
     /// Returns the packets that the output has handed to writes, completed or in progress.

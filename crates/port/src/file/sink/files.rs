@@ -9,7 +9,6 @@ use burstline_log::Burst;
 use burstline_sys::clock;
 use burstline_sys::direct::{Creation, free_bytes};
 use burstline_sys::inode::FileId;
-use burstline_wire::files::{Counters, LossCause};
 
 use super::super::layout::{Layout, Target};
 use super::super::output::{Stop, end_job};
@@ -17,9 +16,9 @@ use super::super::recording::{
     Attempts, Closed, Filled, Made, Mark, Names, OutputOptions, Rotation, Rules, Safe, Unsafe,
     comment,
 };
-use super::{Body, ClosingCounts, Described, FileSink, InFile};
+use super::{Body, Described, FileSink};
 use crate::opened::OpenedFiles;
-use crate::{InterfaceTotals, Loss, OpenOptions, PortError, PortTable};
+use crate::{Loss, OpenOptions, PortError, PortTable};
 
 /// Bytes written between two checks of the file system's free space.
 const LOOK_BYTES: u64 = 1 << 20;
@@ -273,6 +272,7 @@ impl Files {
     pub(super) fn failed_sync(&self) -> Option<Unsafe> {
         self.safe.as_ref().and_then(Safe::failure)
     }
+
 }
 
 impl FileSink {
@@ -383,7 +383,8 @@ impl FileSink {
         self.files.close(output, written, follows);
         self.accepted_before += std::mem::take(&mut self.accepted);
         self.described = [Described::NotYet; PortTable::MAX_ENTRIES];
-        self.interfaces.clear();
+        let interfaces = std::mem::take(&mut self.interfaces);
+        self.count_closed(&interfaces);
         self.written = Mark::default();
         self.under_way.clear();
     }
@@ -442,52 +443,7 @@ impl FileSink {
             // A file without a packet is a valid file.
             self.describe(0)?;
         }
-        if let Body::Segmented(body) = &mut self.body {
-            body.count_losses(LossCause::Miss, self.gaps.iter().sum());
-        }
+        self.count_gaps();
         self.end_body()
-    }
-
-    fn write_statistics(&mut self) -> io::Result<()> {
-        for index in 0..self.totals.len() {
-            let port = self.totals[index].port;
-            // An interface without packets is described, too, so that its counts can be in the
-            // file.
-            if self.described[usize::from(port)] == Described::NotYet {
-                self.describe(port)?;
-            }
-        }
-        for (number, interface) in (0..).zip(&self.interfaces) {
-            let ClosingCounts { time_ns, counters, .. } = self.closing_counts(number, interface);
-            let put = match &mut self.body {
-                Body::Segmented(body) => body.statistics(number, time_ns, &counters)?,
-                Body::Plain(body) => body.statistics(number, time_ns, &counters)?,
-                _ => Ok(()),
-            };
-            put.map_err(io::Error::other)?;
-        }
-        Ok(())
-    }
-
-    /// Returns the closing counts of interface `number` of the file.
-    pub(super) fn closing_counts(&self, number: u32, in_file: &InFile) -> ClosingCounts {
-        let totals = self.totals.iter().find(|totals| totals.port == in_file.port);
-        let told = self.told[usize::from(in_file.port)];
-        let counters = counters(in_file, told, totals);
-        ClosingCounts { interface: number, time_ns: self.latest_ns, counters }
-    }
-}
-
-/// Computes the closing counts of an interface. They include losses reported by packets and not in
-/// this job's ledger: a log's publisher, or the input file, counted them before.
-fn counters(interface: &InFile, told: u64, totals: Option<&InterfaceTotals>) -> Counters {
-    let delivered = Some(interface.tally.packets);
-    let Some(totals) = totals else { return Counters { delivered, ..Counters::default() } };
-    Counters {
-        received: totals.received,
-        missed: Some(totals.missed.max(told.saturating_sub(totals.lost))),
-        accepted: totals.received.map(|packets| packets.saturating_sub(totals.unwanted)),
-        lost: Some(totals.lost),
-        delivered,
     }
 }

@@ -1,0 +1,104 @@
+//! What files say when they are closed.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use burstline_port::{FileNaming, InterfaceTotals, OpenOptions, OutputOptions, Rotation, Sink};
+use burstline_wire::files::{Counters, Decoder, Step};
+
+use common::{Folder, pump, sink, source};
+
+/// Sends packets of 1,000 bytes.
+fn send(to: &mut dyn Sink, packets: u64) {
+    let from = format!("gen:?packets={packets}&size=1000&start=1");
+    let mut from = source(&from, &OpenOptions::default()).unwrap();
+    assert_eq!(pump(&mut *from, to).unwrap(), packets);
+}
+
+/// Reads a file to its end.
+fn decoded(path: &Path) -> Decoder {
+    let (bytes, mut position) = (fs::read(path).unwrap(), 0);
+    let mut decoder = Decoder::new();
+    while decoder.next(&bytes, &mut position, true) != Step::End {}
+    decoder
+}
+
+/// Returns what a file says of its only interface: received, missed, lost, not asked for,
+/// delivered.
+fn said(path: &Path) -> [u64; 5] {
+    let Counters { received, missed, accepted, lost, delivered } =
+        decoded(path).interfaces()[0].counters;
+    let received = received.unwrap();
+    [received, missed.unwrap(), lost.unwrap(), received - accepted.unwrap(), delivered.unwrap()]
+}
+
+/// Checks that the ledger closes.
+fn assert_closes(said: &[u64; 5]) {
+    let [received, rest @ ..] = said;
+    assert_eq!(*received, rest.iter().sum::<u64>(), "{said:?}");
+}
+
+fn options(output: OutputOptions) -> OpenOptions {
+    OpenOptions { output, ..OpenOptions::default() }
+}
+
+/// Files of so many packets, with numbers.
+fn of_packets(packets: u64) -> Option<Rotation> {
+    let naming = FileNaming::Counted;
+    Some(Rotation { packets: Some(packets), naming, ..Rotation::default() })
+}
+
+#[test]
+fn each_file_of_a_rotation_has_the_ledger_of_its_own_time() {
+    for format in ["format=pcapng", "segment=64k"] {
+        let folder = Folder::new();
+        let job = options(OutputOptions { rotation: of_packets(10), ..OutputOptions::default() });
+        let path = folder.path("x");
+        let mut to = sink(&format!("file:{}?{format}", path.display()), &job).unwrap();
+        let totals = InterfaceTotals { missed: 5, ..InterfaceTotals::default() };
+        send(&mut *to, 10);
+        to.set_totals(&[totals]);
+        to.tell_gap(0, 5);
+        send(&mut *to, 15);
+        let received = Some(25 + 5 + 2 + 1);
+        to.set_totals(&[InterfaceTotals { received, lost: 2, unwanted: 1, ..totals }]);
+        to.finish().unwrap();
+        let all = ["x", "x1", "x2"].map(|name| said(&folder.path(name)));
+        assert_eq!(all, [[15, 5, 0, 0, 10], [10, 0, 0, 0, 10], [8, 0, 2, 1, 5]], "{format}");
+    }
+}
+
+#[test]
+fn the_ledgers_of_striped_files_close_and_add_up() {
+    for rotation in [None, of_packets(300)] {
+        let folder = Folder::new();
+        fs::create_dir(folder.path("a")).unwrap();
+        fs::create_dir(folder.path("b")).unwrap();
+        let job = options(OutputOptions { rotation, ..OutputOptions::default() });
+        let path = folder.path("{a,b}/x");
+        let mut to = sink(&format!("file:{}?segment=64k", path.display()), &job).unwrap();
+        let totals = InterfaceTotals { missed: 4, ..InterfaceTotals::default() };
+        for round in 0..20 {
+            send(&mut *to, 50);
+            if round == 10 {
+                to.tell_gap(0, 4);
+                to.set_totals(&[totals]);
+            }
+        }
+        let received = Some(1000 + 4 + 2 + 1);
+        to.set_totals(&[InterfaceTotals { received, lost: 2, unwanted: 1, ..totals }]);
+        to.finish().unwrap();
+        let mut sum = [0; 5];
+        for stripe in ["a", "b"] {
+            for entry in fs::read_dir(folder.path(stripe)).unwrap() {
+                let said = said(&entry.unwrap().path());
+                assert_closes(&said);
+                assert!(said[4] > 0, "it has packets: {said:?}");
+                sum.iter_mut().zip(said).for_each(|(sum, more)| *sum += more);
+            }
+        }
+        assert_eq!(sum, [1007, 4, 2, 1, 1000]);
+    }
+}
