@@ -1,14 +1,17 @@
-//! What files say when they are closed.
+//! What files say when they are closed, what ends them, and what becomes of a file that another
+//! program removes or moves.
 
 mod common;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use burstline_port::{FileNaming, InterfaceTotals, OpenOptions, OutputOptions, Rotation, Sink};
+use burstline_port::{
+    FileNaming, Flush, InterfaceTotals, Loss, OpenOptions, OutputOptions, Rotation, Sink,
+};
 use burstline_wire::files::{Counters, Decoder, Step};
 
-use common::{Folder, pump, sink, source};
+use common::{Folder, drain_by_lending, open_file, pump, sink, source};
 
 /// Sends packets of 1,000 bytes.
 fn send(to: &mut dyn Sink, packets: u64) {
@@ -101,4 +104,86 @@ fn the_ledgers_of_striped_files_close_and_add_up() {
         }
         assert_eq!(sum, [1007, 4, 2, 1, 1000]);
     }
+}
+
+/// What another program does to an open file.
+#[derive(Clone, Copy, Debug)]
+enum Harm {
+    Removes,
+    Replaces,
+    RemovesFolder,
+}
+
+/// Opens a file in a folder of its own, and writes 100 packets.
+fn half_written(folder: &Folder, output: OutputOptions) -> (Box<dyn Sink>, PathBuf) {
+    let _ = fs::remove_dir_all(folder.path("r"));
+    fs::create_dir(folder.path("r")).unwrap();
+    let path = folder.path("r/x.pcapng");
+    let mut to = sink(&format!("file:{}", path.display()), &options(output)).unwrap();
+    send(&mut *to, 100);
+    to.flush().unwrap();
+    (to, path)
+}
+
+#[test]
+fn packets_of_a_file_that_was_removed_are_lost() {
+    let folder = Folder::new();
+    for flush in [None, Some(Flush::default())] {
+        for harm in [Harm::Removes, Harm::Replaces, Harm::RemovesFolder] {
+            let on_close = vec!["rm".to_owned(), "{}".to_owned()];
+            let output = OutputOptions { flush, on_close, ..OutputOptions::default() };
+            let (mut to, path) = half_written(&folder, output);
+            match harm {
+                Harm::Removes => fs::remove_file(&path).unwrap(),
+                Harm::Replaces => {
+                    fs::write(folder.path("other"), "precious").unwrap();
+                    fs::rename(folder.path("other"), &path).unwrap();
+                }
+                Harm::RemovesFolder => fs::remove_dir_all(folder.path("r")).unwrap(),
+            }
+            let error = to.finish().unwrap_err().to_string();
+            let what = format!("{flush:?} {harm:?}: {error}");
+            assert!(error.contains("it was removed or replaced while it was written"), "{what}");
+            assert_eq!(to.lost().losses().of(Loss::WriteError), 100, "{what}");
+            assert_eq!(to.account().in_flight, 0, "{what}");
+            if let Harm::Replaces = harm {
+                assert_eq!(fs::read_to_string(&path).unwrap(), "precious", "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_moved_keeps_its_packets_and_no_command_is_run_for_another() {
+    let folder = Folder::new();
+    let on_close = vec!["rm".to_owned(), "{}".to_owned()];
+    let output = OutputOptions { on_close, ..OutputOptions::default() };
+    let (mut to, path) = half_written(&folder, output);
+    let moved = folder.path("r/y.pcapng");
+    fs::rename(&path, &moved).unwrap();
+    fs::write(&path, "precious").unwrap();
+    to.finish().unwrap();
+    let notes = to.account().notes.join("\n");
+    assert!(notes.contains("was moved while it was written"), "{notes}");
+    assert!(notes.contains("--on-close is not run"), "{notes}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    assert_eq!(drain_by_lending(&mut *open_file(&moved), u64::MAX).len(), 100);
+}
+
+#[test]
+fn a_file_of_a_rotation_that_was_removed_ends_the_job() {
+    let folder = Folder::new();
+    let job = options(OutputOptions { rotation: of_packets(50), ..OutputOptions::default() });
+    let path = folder.path("x");
+    let mut to = sink(&format!("file:{}?format=pcapng", path.display()), &job).unwrap();
+    send(&mut *to, 50);
+    fs::remove_file(&path).unwrap();
+    let mut from = source("gen:?packets=50&start=1", &OpenOptions::default()).unwrap();
+    let error = pump(&mut *from, &mut *to).unwrap_err();
+    assert_eq!(error.loss(), Loss::WriteError, "{error}");
+    // The thread that syncs may have found it, too.
+    let _ = to.finish();
+    let offered = to.account().offered;
+    assert!(offered > 50);
+    assert_eq!(to.lost().losses().of(Loss::WriteError), offered);
 }

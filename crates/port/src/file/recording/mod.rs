@@ -12,12 +12,16 @@
 //! - K2. No existing file is overwritten by a rotation: if a name is taken, the file gets a further
 //!   number, as in `x-2.pcapng`.
 //! - K3. Only files created by this run are removed, and only if they still exist under their name.
+//!   A command is run for such files only.
+//! - K4. Packets of a file that another program removed or replaced while it was written are lost,
+//!   and the job ends with an error. A file that was moved has them.
 
 mod before;
 mod chores;
 mod names;
 mod rules;
 mod safe;
+mod whereabouts;
 
 use burstline_sys::direct::Creation;
 
@@ -27,6 +31,7 @@ pub(super) use names::{Attempts, Names, with_suffix};
 pub use names::{newest_numbered, numbered, rotated};
 pub(super) use rules::{Filled, Rules};
 pub(super) use safe::{Closed, Mark, PortTally, Safe, Unsafe};
+pub(super) use whereabouts::{Whereabouts, removed};
 
 /// How output files are written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use super::super::layout::{Layout, Target};
 use super::super::output::{Stop, end_job};
 use super::super::recording::{
     Attempts, Closed, Filled, Made, Mark, Names, OutputOptions, Rotation, Rules, Safe, Unsafe,
-    comment,
+    Whereabouts, comment, removed,
 };
 use super::{Body, Described, FileSink};
 use crate::opened::OpenedFiles;
@@ -47,6 +47,11 @@ pub(super) struct Files {
     safe: Option<Safe>,
     /// How far the open file was written at the last report.
     told: Mark,
+    /// The open file, to see whether it is still at its path. `None` for standard output.
+    held: Option<File>,
+    is_named: bool,
+    /// The open file was removed: a failure that nobody has asked for yet.
+    gone: Option<Unsafe>,
     /// The open file, to check its file system, if space must be left there.
     space: Option<File>,
     /// Size of the open file at the next check.
@@ -73,6 +78,9 @@ impl Files {
             rotating: None,
             safe: None,
             told: Mark::default(),
+            held: None,
+            is_named: target != "-",
+            gone: None,
             space: None,
             next_look: 0,
             refuses: None,
@@ -130,6 +138,7 @@ impl Files {
         let metadata = file.metadata()?;
         let (path, id) = (self.path.clone(), FileId::of(&metadata));
         self.current = Some(Made { path, id, bytes: 0 });
+        self.held = self.is_named.then(|| file.try_clone()).transpose()?;
         if self.options.least_free_bytes > 0 {
             self.space = Some(file.try_clone()?);
         }
@@ -138,7 +147,7 @@ impl Files {
             self.safe = Some(Safe::start(&self.options, false)?);
         }
         if let Some(safe) = &self.safe {
-            safe.open(file, &self.path);
+            safe.open(file, &self.path, self.is_named);
         }
         Ok(())
     }
@@ -177,7 +186,7 @@ impl Files {
                 removes = rotating.made.pop_front();
             }
         }
-        (self.current, self.space) = (None, None);
+        (self.current, self.held, self.space) = (None, None, None);
         if let Some(safe) = &self.safe {
             safe.close(Closed { output, written, removes });
         }
@@ -268,9 +277,20 @@ impl Files {
         }
     }
 
-    /// Returns a sync that failed, once.
-    pub(super) fn failed_sync(&self) -> Option<Unsafe> {
-        self.safe.as_ref().and_then(Safe::failure)
+    /// Returns a sync that failed, or a file that was removed, once.
+    pub(super) fn failed_sync(&mut self) -> Option<Unsafe> {
+        self.safe.as_ref().and_then(Safe::failure).or_else(|| self.gone.take())
+    }
+
+    /// Looks where the open file is. If it was removed, [`failed_sync`](Self::failed_sync) has it.
+    fn look_at_place(&mut self) -> Whereabouts {
+        let of = |file: &File| Whereabouts::of(file, &self.path);
+        let found = self.held.as_ref().map_or(Whereabouts::InPlace, of);
+        if found == Whereabouts::Removed {
+            let (path, synced) = (self.path.clone(), Mark::default());
+            self.gone = Some(Unsafe { path, error: removed(), synced, lost: Vec::new() });
+        }
+        found
     }
 
 }
@@ -329,8 +349,25 @@ impl FileSink {
     /// be opened.
     fn end_file(&mut self) -> io::Result<()> {
         self.end_body()?;
+        if self.is_removed() {
+            // The error itself is with the failed sync, which is looked at first.
+            return Err(removed());
+        }
         self.hand_on(true);
         Ok(())
+    }
+
+    /// Whether the open file, which gets no more packets, was removed. If it was moved, a note says
+    /// so.
+    fn is_removed(&mut self) -> bool {
+        let found = self.files.look_at_place();
+        if found == Whereabouts::Moved {
+            let path = self.files.path().display();
+            self.account.note(|| {
+                format!("{path} was moved while it was written: its packets are where it is now")
+            });
+        }
+        found == Whereabouts::Removed
     }
 
     /// Writes the closing counts and all buffered packets.
@@ -429,6 +466,8 @@ impl FileSink {
         }
         let written = self.written();
         self.files.sync(&written);
+        // If it was, the look at syncs has the error.
+        self.is_removed();
         self.look_at_syncs()?;
         self.hand_on(false);
         Ok(())
