@@ -334,6 +334,29 @@ fn a_command_is_run_for_each_file_that_is_closed() {
     }
 }
 
+#[test]
+fn a_command_is_run_for_the_file_that_a_full_disk_broke_off() {
+    let Some(disk) = Disk::mount("hook", 4 << 10) else {
+        return skip("mount is not permitted here");
+    };
+    for format in ["segmented", "pcapng"] {
+        let (file, done) = (disk.0.file("x.pcapng"), disk.0.file("done.pcapng"));
+        let mv = format!("mv {{}} '{done}'");
+        let job = ["capture", "gen:?packets=9000&size=1000", "-w", &file, "--format", format];
+        let flags = ["--pages", "4k", "--buffer", "4m", "--on-close", &mv];
+        let report = run_json(&[&job[..], &flags].concat(), 1);
+        assert_closed(&report);
+        assert!(report["total"]["lost"]["disk_full"].as_u64() > Some(0), "{report}");
+        assert!(fs::metadata(&file).is_err(), "{format}: {report}");
+        let written = &report["total"]["delivered"];
+        assert_eq!(&run_json(&["count", &done], 0)["total"]["delivered"], written, "{format}");
+        fs::remove_file(&done).unwrap();
+        // The kernel releases the ended job's Landlock rules with a delay, and only then the file.
+        let folder = fs::File::open(disk.0.file("")).unwrap();
+        wait_until("its room is free", || free_bytes(&folder).unwrap() >= 4 << 20);
+    }
+}
+
 /// Ctrl-C is for the recorder, which waits for the command: the terminal signals a process group.
 #[test]
 fn a_command_for_a_closed_file_has_its_own_process_group() {

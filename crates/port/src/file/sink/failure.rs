@@ -66,8 +66,9 @@ impl FileSink {
         self.break_off(Failure { path, error, safe: safe.clone(), is_synced, body }, &safe)
     }
 
-    /// Writes the closing counts of a truncated file after its safe part. Best effort: a full disk
-    /// may have no room for them either, and then the file has no end mark.
+    /// Writes the closing counts of a truncated file after its safe part, and hands it on as any
+    /// other. Best effort: a full disk may have no room for them either, and then the file has no
+    /// end mark.
     pub(super) fn close_failed(&mut self) {
         let Body::Failed(failure) = &mut self.body else { return };
         let Some(mut body) = failure.body.take() else { return };
@@ -78,14 +79,20 @@ impl FileSink {
         let kept = self.kept_of(&safe);
         let closing = kept.iter().map(|(number, kept)| self.closing_counts(*number, kept));
         let closing: Vec<ClosingCounts> = closing.collect();
-        match body.append_closing(safe.bytes, &closing) {
+        let written = match body.append_closing(safe.bytes, &closing) {
             Ok(bytes) => {
-                self.files.sync(&Mark { bytes, ..safe });
+                let written = Mark { bytes, ..safe };
+                self.files.sync(&written);
                 let kept: Vec<InFile> = kept.into_iter().map(|(_, kept)| kept).collect();
                 self.count_closed(&kept);
+                written
             }
-            Err(_) => body.cut(safe.bytes),
-        }
+            Err(_) => {
+                body.cut(safe.bytes);
+                safe
+            }
+        };
+        self.files.close(body, written, false);
     }
 
     /// Returns the interfaces certainly described before a mark, with their numbers and packets.

@@ -174,7 +174,7 @@ impl Files {
     }
 
     /// Hands on a file that gets no more packets. `follows` says that another one will be opened.
-    fn close(&mut self, output: Box<dyn Send>, written: Mark, follows: bool) {
+    pub(super) fn close(&mut self, output: Box<dyn Send>, written: Mark, follows: bool) {
         let mut removes = None;
         if let (Some(rotating), Some(made)) = (&mut self.rotating, &self.current) {
             self.opened.leave(made.id);
