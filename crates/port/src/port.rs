@@ -298,6 +298,13 @@ pub trait Sink: Port {
         let _ = (port, packets);
     }
 
+    /// Does what is due by the clock, also while no packets come: a file whose time is over ends.
+    /// To be called a few times a second. An error is permanent, as one of
+    /// [`transmit`](Self::transmit).
+    fn look_at_clock(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
     /// Passes on what the job's sources counted; to be called before [`finish`](Port::finish).
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         let _ = totals;

@@ -5,10 +5,14 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
+use burstline_log::{Meta, Scratch};
 use burstline_port::{
     FileNaming, Flush, InterfaceTotals, Loss, OpenOptions, OutputOptions, Rotation, Sink,
 };
+use burstline_sys::clock;
 use burstline_wire::files::{Counters, Decoder, Step};
 
 use common::{Folder, drain_by_lending, open_file, pump, sink, source};
@@ -186,4 +190,46 @@ fn a_file_of_a_rotation_that_was_removed_ends_the_job() {
     let offered = to.account().offered;
     assert!(offered > 50);
     assert_eq!(to.lost().losses().of(Loss::WriteError), offered);
+}
+
+/// Sends one packet of this time.
+fn send_at(to: &mut dyn Sink, time_ns: u64) {
+    let mut scratch = Scratch::new();
+    scratch.push(0, 60, &Meta::new(time_ns, 60, 0));
+    assert_eq!(to.transmit(&scratch.burst(&[0; 60], 0)).unwrap(), 1);
+}
+
+#[test]
+fn a_file_whose_time_is_over_ends_on_an_idle_link() {
+    let (folder, naming) = (Folder::new(), FileNaming::Counted);
+    let rotation = Some(Rotation { duration_ns: Some(1), naming, ..Rotation::default() });
+    let job = options(OutputOptions { rotation, ..OutputOptions::default() });
+    let open = |name: &str| {
+        let path = folder.path(name);
+        sink(&format!("file:{}?format=pcapng", path.display()), &job).unwrap()
+    };
+    let (mut live, mut old) = (open("live"), open("old"));
+    send_at(&mut *live, clock::realtime_ns());
+    // A recording's packets are of no time that the clock knows.
+    send_at(&mut *old, 1_700_000_000_000_000_000);
+    let mut is_over = false;
+    for _ in 0..6000 {
+        live.look_at_clock().unwrap();
+        old.look_at_clock().unwrap();
+        is_over = live.account().file.is_none();
+        if is_over {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(is_over, "not within a minute");
+    assert_eq!(said(&folder.path("live")), [1, 0, 0, 0, 1]);
+    assert!(old.account().file.is_some());
+    // Losses that are known only now are in a file, too; else there is none without packets.
+    let all = InterfaceTotals { received: Some(4), missed: 3, ..InterfaceTotals::default() };
+    live.set_totals(&[all]);
+    live.finish().unwrap();
+    assert_eq!(said(&folder.path("live1")), [3, 3, 0, 0, 0]);
+    old.finish().unwrap();
+    assert!(!folder.path("old1").exists());
 }

@@ -59,6 +59,13 @@ impl Several {
         }
     }
 
+    pub(super) fn look_at_clock(&mut self) -> Result<(), PortError> {
+        match self.failed {
+            Some(_) => Ok(()),
+            None => self.each(|sink| sink.look_at_clock()),
+        }
+    }
+
     pub(super) fn account(&self) -> PortAccount {
         let mut account = PortAccount::default();
         self.sinks.iter().for_each(|sink| account.add(sink.account()));

@@ -5,6 +5,7 @@ mod counts;
 mod failure;
 mod files;
 mod hashed;
+mod idle;
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,6 +31,7 @@ pub(super) use counts::{ClosedFiles, ClosingCounts};
 use failure::Failure;
 use files::Files;
 use hashed::Hashed;
+use idle::Idle;
 
 /// The longest interface name that is written, in bytes.
 const MAX_NAME_BYTES: usize = 256;
@@ -102,6 +104,7 @@ pub(super) struct FileSink {
     closed: ClosedFiles,
     /// Whether there may be other files, with closing counts that add up.
     is_one_of_several: bool,
+    idle: Idle,
     /// Packets in the body.
     accepted: u64,
     /// Packets in earlier files.
@@ -152,6 +155,7 @@ impl FileSink {
             totals: Vec::new(),
             closed: ClosedFiles::default(),
             is_one_of_several: rotation.is_some(),
+            idle: Idle::default(),
             accepted: 0,
             accepted_before: 0,
             first_packet: options.output.resumed.as_ref().map_or(0, |old| old.first_packet),
@@ -429,6 +433,10 @@ impl Sink for FileSink {
     fn tell_gap(&mut self, port: u8, packets: u64) {
         let gap = &mut self.gaps[usize::from(port)];
         *gap = gap.saturating_add(packets);
+    }
+
+    fn look_at_clock(&mut self) -> Result<(), PortError> {
+        self.end_overdue().map_err(|error| self.fail(error))
     }
 
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {

@@ -116,6 +116,10 @@ impl<P: Sink + ?Sized> Sink for Tracer<P> {
         self.inner.tell_gap(port, packets);
     }
 
+    fn look_at_clock(&mut self) -> Result<(), PortError> {
+        self.inner.look_at_clock()
+    }
+
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         self.inner.set_totals(totals);
     }

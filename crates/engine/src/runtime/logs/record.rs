@@ -211,6 +211,7 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Recorder<'_, S> {
                 self.gaps.totals(self.job.progress, &missed, |port| self.recorded.lost_of(port));
             self.sink.set_totals(&totals);
         }
+        self.recorded.look_at_clock(&mut *self.sink, &self.job.clock);
         let missed = missed.into_iter().sum();
         if missed > 0 {
             losses.add(Loss::ReaderOverrun, missed);
@@ -263,6 +264,16 @@ impl Recorded {
             let flushed = sink.flush();
             self.ask(sink);
             self.heed(flushed, clock);
+        }
+    }
+
+    /// Has the sink do what is due by the clock, unless it is broken.
+    pub(crate) fn look_at_clock(&mut self, sink: &mut dyn Sink, clock: &JobClock<'_>) {
+        if self.cause.is_none()
+            && let Err(error) = sink.look_at_clock()
+        {
+            self.ask(sink);
+            self.heed(Err(error), clock);
         }
     }
 

@@ -94,7 +94,8 @@ impl Default for Flush {
     }
 }
 
-/// When the next file begins: at the first of these limits. Times are packet timestamps.
+/// When the next file begins: at the first of these limits. Times are packet timestamps. On an idle
+/// link this computer's clock ends a file, too, if the packets before were of the present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
     /// Packets of a file.

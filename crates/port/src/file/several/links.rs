@@ -145,6 +145,10 @@ impl Sink for ByLink {
         self.files.sink(number).tell_gap(port, packets);
     }
 
+    fn look_at_clock(&mut self) -> Result<(), PortError> {
+        self.files.look_at_clock()
+    }
+
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         self.totals = totals.to_vec();
         self.pass_totals(false);

@@ -94,6 +94,10 @@ impl Sink for Stripes {
         self.files.sink(self.turn).tell_gap(port, packets);
     }
 
+    fn look_at_clock(&mut self) -> Result<(), PortError> {
+        self.files.look_at_clock()
+    }
+
     /// The file that is closed last has what is left of the received packets.
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         let others = totals.iter().map(|of| InterfaceTotals { received: None, ..*of });

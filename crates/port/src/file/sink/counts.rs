@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use burstline_wire::files::{Counters, LossCause};
 
 use super::{Body, Described, FileSink, InFile};
-use crate::{InterfaceTotals, PortTable};
+use crate::{InterfaceTotals, PortTable, Tally};
 
 /// The closing counts of one interface of the file.
 pub(in super::super) struct ClosingCounts {
@@ -169,6 +169,15 @@ impl FileSink {
             self.closed.add(in_file.port, &self.counts(in_file));
             self.told[usize::from(in_file.port)] = 0;
         }
+    }
+
+    /// Whether packets were lost that are in the counts of no file so far.
+    pub(super) fn has_uncounted_losses(&self) -> bool {
+        self.totals.iter().any(|totals| {
+            let none = InFile { port: totals.port, tally: Tally::default() };
+            let counts = self.counts(&none);
+            counts.missed + counts.lost > 0
+        })
     }
 
     fn counts(&self, in_file: &InFile) -> Counts {

@@ -193,14 +193,14 @@ impl Files {
     }
 
     /// Whether the open file is the last one allowed.
-    fn is_last(&self) -> bool {
+    pub(super) fn is_last(&self) -> bool {
         self.rotating.as_ref().is_some_and(|rotating| {
             rotating.rotation.most_files.is_some_and(|most| rotating.begun >= most)
         })
     }
 
     /// Ends the job: the last file is full.
-    fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.refuses = Some(Loss::AfterLastFile);
         end_job(&self.stop);
     }
@@ -293,6 +293,15 @@ impl Files {
         found
     }
 
+    /// Whether files are limited by time.
+    pub(super) fn is_timed(&self) -> bool {
+        self.rotating.as_ref().is_some_and(|rotating| rotating.rules.is_timed())
+    }
+
+    /// Whether the time of the open file, which has packets, is over.
+    pub(super) fn is_over_at(&self, now_ns: u64) -> bool {
+        self.rotating.as_ref().is_some_and(|rotating| rotating.rules.is_over_at(now_ns))
+    }
 }
 
 impl FileSink {
@@ -347,7 +356,7 @@ impl FileSink {
 
     /// Writes the closing counts and all buffered packets, and hands the file on: another one will
     /// be opened.
-    fn end_file(&mut self) -> io::Result<()> {
+    pub(super) fn end_file(&mut self) -> io::Result<()> {
         self.end_body()?;
         if self.is_removed() {
             // The error itself is with the failed sync, which is looked at first.
@@ -447,7 +456,8 @@ impl FileSink {
         self.close_failed();
         let is_over = match &self.body {
             Body::Closed | Body::Failed(_) => true,
-            Body::Unopened => self.accepted_before > 0,
+            // The clock may have ended the last file before the job has counted all losses.
+            Body::Unopened => self.accepted_before > 0 && !self.has_uncounted_losses(),
             _ => false,
         };
         if is_over {
