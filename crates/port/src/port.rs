@@ -298,6 +298,11 @@ pub trait Sink: Port {
         let _ = (port, packets);
     }
 
+    /// As [`tell_gap`](Self::tell_gap), for packets that the job's own reader of a log has missed.
+    fn tell_overrun(&mut self, port: u8, packets: u64) {
+        self.tell_gap(port, packets);
+    }
+
     /// Does what is due by the clock, also while no packets come: a file whose time is over ends.
     /// To be called a few times a second. An error is permanent, as one of
     /// [`transmit`](Self::transmit).

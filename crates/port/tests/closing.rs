@@ -13,7 +13,7 @@ use burstline_port::{
     FileNaming, Flush, InterfaceTotals, Loss, OpenOptions, OutputOptions, Rotation, Sink,
 };
 use burstline_sys::clock;
-use burstline_wire::files::{Counters, Decoder, Step};
+use burstline_wire::files::{Counters, Decoder, LossCause, Step};
 
 use common::{Folder, drain_by_lending, open_file, pump, sink, source};
 
@@ -108,6 +108,24 @@ fn the_ledgers_of_striped_files_close_and_add_up() {
         }
         assert_eq!(sum, [1007, 4, 2, 1, 1000]);
     }
+}
+
+#[test]
+fn segments_tell_what_a_slow_reader_missed_from_what_the_source_lost() {
+    let folder = Folder::new();
+    let path = folder.path("x");
+    let job = OpenOptions::default();
+    let mut to = sink(&format!("file:{}?segment=64k", path.display()), &job).unwrap();
+    to.tell_gap(0, 4);
+    to.tell_overrun(0, 3);
+    send(&mut *to, 10);
+    // No packet reports these.
+    to.tell_gap(0, 2);
+    to.tell_overrun(0, 1);
+    to.finish().unwrap();
+    let losses = decoded(&path).recorded().losses;
+    let of = |cause: LossCause| losses[cause as usize];
+    assert_eq!((of(LossCause::Miss), of(LossCause::Overrun)), (6, 4));
 }
 
 /// What another program does to an open file.

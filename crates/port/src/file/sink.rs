@@ -24,8 +24,8 @@ use super::plain::Plain;
 use super::recording::{Mark, Resumed};
 use super::segmented::{SKETCHED, Segmented, slots};
 use crate::{
-    Address, Capabilities, InterfaceTotals, Loss, LostPackets, OpenOptions, Port, PortAccount,
-    PortError, PortInfo, PortTable, Sink, TableEntry, Tally, TimestampSource,
+    Address, Capabilities, InterfaceTotals, Loss, LossKind, LostPackets, OpenOptions, Port,
+    PortAccount, PortError, PortInfo, PortTable, Sink, TableEntry, Tally, TimestampSource,
 };
 pub(super) use counts::{ClosedFiles, ClosingCounts};
 use failure::Failure;
@@ -97,6 +97,8 @@ pub(super) struct FileSink {
     interfaces: Vec<InFile>,
     /// By port of the job: losses for the next packet to report, besides its own `drops_before`.
     gaps: [u64; PortTable::MAX_ENTRIES],
+    /// By port of the job: those of the gaps that this job's own reader of a log has missed.
+    overruns: [u64; PortTable::MAX_ENTRIES],
     /// By port of the job: losses that its packets in the file have reported.
     told: [u64; PortTable::MAX_ENTRIES],
     totals: Vec<InterfaceTotals>,
@@ -151,6 +153,7 @@ impl FileSink {
             described: [Described::NotYet; PortTable::MAX_ENTRIES],
             interfaces: Vec::new(),
             gaps: [0; PortTable::MAX_ENTRIES],
+            overruns: [0; PortTable::MAX_ENTRIES],
             told: [0; PortTable::MAX_ENTRIES],
             totals: Vec::new(),
             closed: ClosedFiles::default(),
@@ -278,6 +281,12 @@ impl FileSink {
         self.accepted += 1;
         self.gaps[port] = 0;
         self.told[port] = self.told[port].saturating_add(drops_before);
+        let overrun = std::mem::take(&mut self.overruns[port]);
+        if overrun > 0
+            && let Body::Segmented(body) = &mut self.body
+        {
+            body.name_overrun(overrun);
+        }
         self.interfaces[interface as usize].tally.add(&Tally::one(packet));
         Ok(true)
     }
@@ -287,6 +296,17 @@ impl FileSink {
         self.lost.add_packet(cause, packet);
         if let Body::Segmented(body) = &mut self.body {
             body.count_losses(LossCause::Drop, 1);
+        }
+    }
+
+    /// Counts packets that come when the last file takes no more.
+    #[cold]
+    fn refuse(&mut self, cause: Loss, rest: &Burst<'_>) {
+        self.lost.add_burst(cause, rest);
+        if let Body::Segmented(body) = &mut self.body
+            && cause.kind() == LossKind::Full
+        {
+            body.count_losses(LossCause::Full, rest.len() as u64);
         }
     }
 
@@ -410,7 +430,7 @@ impl Sink for FileSink {
             return Err(failure);
         }
         if let Some(cause) = self.files.refuses() {
-            self.lost.add_burst(cause, &rest);
+            self.refuse(cause, &rest);
         }
         self.tell_written();
         match self.files.take_last_word() {
@@ -433,6 +453,11 @@ impl Sink for FileSink {
     fn tell_gap(&mut self, port: u8, packets: u64) {
         let gap = &mut self.gaps[usize::from(port)];
         *gap = gap.saturating_add(packets);
+    }
+
+    fn tell_overrun(&mut self, port: u8, packets: u64) {
+        self.tell_gap(port, packets);
+        self.overruns[usize::from(port)] += packets;
     }
 
     fn look_at_clock(&mut self) -> Result<(), PortError> {

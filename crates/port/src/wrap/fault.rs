@@ -311,6 +311,10 @@ impl<P: Sink + ?Sized> Sink for FaultInjector<P> {
         self.inner.tell_gap(port, packets);
     }
 
+    fn tell_overrun(&mut self, port: u8, packets: u64) {
+        self.inner.tell_overrun(port, packets);
+    }
+
     fn look_at_clock(&mut self) -> Result<(), PortError> {
         self.inner.look_at_clock()
     }

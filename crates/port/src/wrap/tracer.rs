@@ -116,6 +116,10 @@ impl<P: Sink + ?Sized> Sink for Tracer<P> {
         self.inner.tell_gap(port, packets);
     }
 
+    fn tell_overrun(&mut self, port: u8, packets: u64) {
+        self.inner.tell_overrun(port, packets);
+    }
+
     fn look_at_clock(&mut self) -> Result<(), PortError> {
         self.inner.look_at_clock()
     }

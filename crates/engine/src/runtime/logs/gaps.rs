@@ -94,7 +94,7 @@ impl Gaps {
         });
         for (log, &missed) in missed.iter().enumerate().take(self.told_of_logs.len()) {
             match only_interface(&self.origins, log, self.told_of_logs.len()) {
-                Some(port) => tell(port, missed, &mut self.told_of_logs[log], sink),
+                Some(port) => tell_overrun(port, missed, &mut self.told_of_logs[log], sink),
                 None if missed > self.told_of_logs[log] => {
                     let received = progress.received_by_source();
                     self.tell_shared(log, missed, &received, seen, sink);
@@ -128,7 +128,7 @@ impl Gaps {
             // Together no more than the reader's own count.
             let most = self.told_missed[source] + missed - self.told_of_logs[log];
             let told_before = self.told_missed[source];
-            tell(port, least.min(before).min(most), &mut self.told_missed[source], sink);
+            tell_overrun(port, least.min(before).min(most), &mut self.told_missed[source], sink);
             self.told_of_logs[log] += self.told_missed[source] - told_before;
         }
     }
@@ -199,6 +199,14 @@ fn tell(port: u8, lost: u64, told: &mut u64, sink: &mut dyn Sink) {
     if lost > *told {
         sink.tell_gap(port, lost - *told);
         *told = lost;
+    }
+}
+
+/// As [`tell`], for packets that the reader of a log has missed.
+fn tell_overrun(port: u8, missed: u64, told: &mut u64, sink: &mut dyn Sink) {
+    if missed > *told {
+        sink.tell_overrun(port, missed - *told);
+        *told = missed;
     }
 }
 

@@ -145,6 +145,11 @@ impl Sink for ByLink {
         self.files.sink(number).tell_gap(port, packets);
     }
 
+    fn tell_overrun(&mut self, port: u8, packets: u64) {
+        let number = self.known[usize::from(port)].unwrap_or(0);
+        self.files.sink(number).tell_overrun(port, packets);
+    }
+
     fn look_at_clock(&mut self) -> Result<(), PortError> {
         self.files.look_at_clock()
     }

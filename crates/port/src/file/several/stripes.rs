@@ -94,6 +94,10 @@ impl Sink for Stripes {
         self.files.sink(self.turn).tell_gap(port, packets);
     }
 
+    fn tell_overrun(&mut self, port: u8, packets: u64) {
+        self.files.sink(self.turn).tell_overrun(port, packets);
+    }
+
     fn look_at_clock(&mut self) -> Result<(), PortError> {
         self.files.look_at_clock()
     }

@@ -116,7 +116,10 @@ impl FileSink {
     /// Counts losses that no packet of the last file has reported.
     pub(super) fn count_gaps(&mut self) {
         let Body::Segmented(body) = &mut self.body else { return };
-        body.count_losses(LossCause::Miss, self.gaps.iter().sum());
+        let sum = |packets: &[u64]| packets.iter().copied().fold(0, u64::saturating_add);
+        let (gaps, overruns) = (sum(&self.gaps), sum(&self.overruns));
+        body.count_losses(LossCause::Overrun, overruns);
+        body.count_losses(LossCause::Miss, gaps.saturating_sub(overruns));
     }
 
     /// Writes the closing counts of all interfaces.
