@@ -1,6 +1,7 @@
 #!/bin/sh
 # The ledger of a recording, by tshark alone: offered = in the file + lost + not asked for.
-# `burstline info FILE` prints the same counts.
+# `burstline info FILE` prints the same counts. Of a rotation, or of striped files, each file closes by
+# itself, and the sums of all are those of the job.
 #
 #   examples/ledger-of-file.sh x.pcapng
 #

@@ -188,7 +188,7 @@ pub struct Pacing {
 pub struct InterfaceTotals {
     /// Its number in the [`PortTable`](crate::PortTable).
     pub port: u8,
-    /// Packets that reached the interface, if known.
+    /// Packets that reached the interface, if known, without those still in flight.
     pub received: Option<u64>,
     /// Packets lost at [`LossPlace::Interface`](crate::LossPlace::Interface).
     pub missed: u64,
@@ -303,6 +303,18 @@ pub trait Sink: Port {
     /// They are not included in any packet's `drops_before`.
     fn tell_gap(&mut self, port: u8, packets: u64) {
         let _ = (port, packets);
+    }
+
+    /// As [`tell_gap`](Self::tell_gap), for packets that the job's own reader of a log has missed.
+    fn tell_overrun(&mut self, port: u8, packets: u64) {
+        self.tell_gap(port, packets);
+    }
+
+    /// Does what is due by the clock, also while no packets come: a file whose time is over ends.
+    /// To be called a few times a second. An error is permanent, as one of
+    /// [`transmit`](Self::transmit).
+    fn look_at_clock(&mut self) -> Result<(), PortError> {
+        Ok(())
     }
 
     /// Passes on what the job's sources counted; to be called before [`finish`](Port::finish).

@@ -323,6 +323,37 @@ fn a_simulated_cards_recording_says_what_the_card_did_not_take() {
     }
 }
 
+/// The losses are found at any time while the job runs; each is in one file.
+#[test]
+fn the_ledgers_of_all_files_close_and_add_up() {
+    let directory = Directory::new("recorded-several");
+    let load = directory.file("load.pcapng");
+    run_json(&["capture", "gen:?packets=6000&size=1000", "-w", &load], 0);
+    let source = format!("nicsim:a?source={load}&link_down=10-30");
+    for (part, name, flags) in [
+        ("rotated", "x.pcapng", &["-b", "packets:1000"][..]),
+        ("striped", "{a,b}.pcapng", &[]),
+        ("both", "{a,b}.pcapng", &["-b", "packets:1000"]),
+    ] {
+        let folder = directory.file(part);
+        fs::create_dir(&folder).unwrap();
+        let to = format!("{folder}/{name}");
+        let report = run_json(&[&["capture", &source, "-w", &to][..], flags].concat(), 0);
+        let lost = lost_to(&report, "card_link_down");
+        assert!(lost > 0 && report["total"]["lost_total"].as_u64() == Some(lost), "{report}");
+        let mut sum = [0; 4];
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path().to_string_lossy().into_owned();
+            let Counters { received, missed, lost, delivered, .. } = Said::by(&path).counters;
+            let counts = [received, missed, lost, delivered].map(Option::unwrap);
+            assert_eq!(counts[0], counts[1..].iter().sum::<u64>(), "{path}: {counts:?}");
+            sum.iter_mut().zip(counts).for_each(|(sum, more)| *sum += more);
+        }
+        let total = |what: &str| report["total"][what].as_u64().unwrap();
+        assert_eq!(sum, [total("offered"), lost, 0, total("delivered")], "{name} {flags:?}");
+    }
+}
+
 #[cfg(feature = "dpdk")]
 mod dpdk {
     use burstline_testbed::NEAR;

@@ -130,6 +130,7 @@ impl Step for InPlace<'_> {
         // Totals for a file that ends before the job does.
         let totals = self.gaps.totals(self.job.progress, &[], |port| self.recorded.lost_of(port));
         self.sink.set_totals(&totals);
+        self.recorded.look_at_clock(self.sink, &self.job.clock);
         self.job.tell_of_sink(0, &*self.sink);
         self.lost + self.job.show_losses_behind(0, self.recorded.losses())
     }

@@ -88,7 +88,9 @@ impl Summary {
                 return InterfaceTotals { port, received, lost, ..InterfaceTotals::default() };
             }
             let overrun = self.received[owner].saturating_sub(seen.packets);
-            totals_of(&sources[owner].port.account(), port, overrun + lost)
+            let mut account = sources[owner].port.account();
+            self.add_merged(owner, &mut account);
+            totals_of(&account, port, overrun + lost)
         };
         recorded.seen.iter().enumerate().take(self.interfaces).map(interface).collect()
     }

@@ -14,6 +14,9 @@ use super::sink::ClosingCounts;
 /// Room for a few of the largest packets.
 const BUFFER_BYTES: usize = 1 << 20;
 
+/// The most bytes of the closing counts of an interface.
+const CLOSING_BYTES: u64 = 128;
+
 /// The format of the blocks.
 enum Encoder {
     Pcapng(PcapngEncoder),
@@ -114,6 +117,14 @@ impl Plain {
     /// Returns the size of the file if it ended here; an upper bound for a compressed one.
     pub(super) fn bytes(&self) -> u64 {
         self.output.bytes + self.filled as u64
+    }
+
+    /// Returns the most bytes that closing counts will take.
+    pub(super) fn closing_bytes(&self) -> u64 {
+        match &self.encoder {
+            Encoder::Pcapng(encoder) => CLOSING_BYTES * u64::from(encoder.interfaces()),
+            Encoder::Classic(_) => 0,
+        }
     }
 
     /// Truncates a regular file to `bytes`, after an error.

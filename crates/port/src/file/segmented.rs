@@ -183,6 +183,14 @@ impl Segmented {
         self.is_dirty |= packets > 0;
     }
 
+    /// Tells that a reader of a log has missed `packets` of those that the last packet reported.
+    pub(super) fn name_overrun(&mut self, packets: u64) {
+        let [miss, overrun] = [LossCause::Miss, LossCause::Overrun].map(|cause| cause as usize);
+        let packets = packets.min(self.losses[miss]);
+        self.losses[miss] -= packets;
+        self.losses[overrun] += packets;
+    }
+
     /// Declares that only closing counts follow. The last segment gets the sketch of all flows,
     /// unless there is only one segment.
     pub(super) fn close(&mut self) {

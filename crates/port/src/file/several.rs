@@ -29,6 +29,11 @@ impl Several {
         self.sinks.len()
     }
 
+    /// Returns which one is finished last: the failed one, if there is one.
+    pub(super) fn last(&self) -> usize {
+        self.failed.unwrap_or(self.sinks.len() - 1)
+    }
+
     pub(super) fn sink(&mut self, number: usize) -> &mut dyn Sink {
         &mut *self.sinks[number]
     }
@@ -66,6 +71,13 @@ impl Several {
             None => self.each(flush)?,
         }
         Ok(is_flushed)
+    }
+
+    pub(super) fn look_at_clock(&mut self) -> Result<(), PortError> {
+        match self.failed {
+            Some(_) => Ok(()),
+            None => self.each(|sink| sink.look_at_clock()),
+        }
     }
 
     pub(super) fn account(&self) -> PortAccount {

@@ -1,8 +1,11 @@
 //! The sink: maps packets to interfaces and blocks of the file, and tracks which of them are safe.
 
+mod begin;
+mod counts;
 mod failure;
 mod files;
 mod hashed;
+mod idle;
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,7 +13,7 @@ use std::io;
 use burstline_log::{Burst, Flags, Packet, PlainPacket};
 use burstline_sys::direct::WriteQueue;
 use burstline_wire::files::{
-    Counters, Direction, EncodeError, InterfaceDescription, LossCause, MAX_CAPTURED, PacketToWrite,
+    Direction, EncodeError, InterfaceDescription, LossCause, MAX_CAPTURED, PacketToWrite,
     PcapngEncoder, PlainItem, SectionDescription,
 };
 use burstline_wire::hash::FlowHasher;
@@ -19,16 +22,16 @@ use burstline_wire::headers::LinkType;
 use super::layout::{Format, Layout, Target};
 use super::plain::Plain;
 use super::recording::{Mark, Resumed};
-use super::segmented::slots::{self, Slots};
-use super::segmented::{SKETCHED, Segmented};
-use super::zstd::packed::Packer;
+use super::segmented::{SKETCHED, Segmented, slots};
 use crate::{
-    Address, Capabilities, InterfaceTotals, Loss, LostPackets, OpenOptions, Port, PortAccount,
-    PortError, PortInfo, PortTable, Sink, TableEntry, Tally, TimestampSource,
+    Address, Capabilities, InterfaceTotals, Loss, LossKind, LostPackets, OpenOptions, Port,
+    PortAccount, PortError, PortInfo, PortTable, Sink, TableEntry, Tally, TimestampSource,
 };
+pub(super) use counts::{ClosedFiles, ClosingCounts};
 use failure::Failure;
 use files::Files;
 use hashed::Hashed;
+use idle::Idle;
 
 /// The longest interface name that is written, in bytes.
 const MAX_NAME_BYTES: usize = 256;
@@ -64,15 +67,6 @@ struct InFile {
     tally: Tally,
 }
 
-/// The closing counts of one interface of the file.
-pub(super) struct ClosingCounts {
-    /// Its number in the file.
-    pub(super) interface: u32,
-    /// The latest timestamp of a packet.
-    pub(super) time_ns: u64,
-    pub(super) counters: Counters,
-}
-
 /// The state of the current file. Its link type is unknown until the first packet.
 enum Body {
     /// The next of several files: named after its first packet.
@@ -103,9 +97,16 @@ pub(super) struct FileSink {
     interfaces: Vec<InFile>,
     /// By port of the job: losses for the next packet to report, besides its own `drops_before`.
     gaps: [u64; PortTable::MAX_ENTRIES],
-    /// By port of the job: losses that its packets have reported.
+    /// By port of the job: those of the gaps that this job's own reader of a log has missed.
+    overruns: [u64; PortTable::MAX_ENTRIES],
+    /// By port of the job: losses that its packets in the file have reported.
     told: [u64; PortTable::MAX_ENTRIES],
     totals: Vec<InterfaceTotals>,
+    /// What is in the closing counts of earlier files.
+    closed: ClosedFiles,
+    /// Whether there may be other files, with closing counts that add up.
+    is_one_of_several: bool,
+    idle: Idle,
     /// Packets in the body.
     accepted: u64,
     /// Packets in earlier files.
@@ -152,8 +153,12 @@ impl FileSink {
             described: [Described::NotYet; PortTable::MAX_ENTRIES],
             interfaces: Vec::new(),
             gaps: [0; PortTable::MAX_ENTRIES],
+            overruns: [0; PortTable::MAX_ENTRIES],
             told: [0; PortTable::MAX_ENTRIES],
             totals: Vec::new(),
+            closed: ClosedFiles::default(),
+            is_one_of_several: rotation.is_some(),
+            idle: Idle::default(),
             accepted: 0,
             accepted_before: 0,
             first_packet: options.output.resumed.as_ref().map_or(0, |old| old.first_packet),
@@ -276,6 +281,12 @@ impl FileSink {
         self.accepted += 1;
         self.gaps[port] = 0;
         self.told[port] = self.told[port].saturating_add(drops_before);
+        let overrun = std::mem::take(&mut self.overruns[port]);
+        if overrun > 0
+            && let Body::Segmented(body) = &mut self.body
+        {
+            body.name_overrun(overrun);
+        }
         self.interfaces[interface as usize].tally.add(&Tally::one(packet));
         Ok(true)
     }
@@ -285,6 +296,17 @@ impl FileSink {
         self.lost.add_packet(cause, packet);
         if let Body::Segmented(body) = &mut self.body {
             body.count_losses(LossCause::Drop, 1);
+        }
+    }
+
+    /// Counts packets that come when the last file takes no more.
+    #[cold]
+    fn refuse(&mut self, cause: Loss, rest: &Burst<'_>) {
+        self.lost.add_burst(cause, rest);
+        if let Body::Segmented(body) = &mut self.body
+            && cause.kind() == LossKind::Full
+        {
+            body.count_losses(LossCause::Full, rest.len() as u64);
         }
     }
 
@@ -318,52 +340,6 @@ impl FileSink {
         self.described[usize::from(port)] = Described::As(interface);
         self.interfaces.push(InFile { port, tally: Tally::default() });
         Ok(Some(interface))
-    }
-
-    /// Starts the file with its first interface.
-    fn start(&mut self, interface: &InterfaceDescription<'_>) -> io::Result<()> {
-        let comment = self.take_comment();
-        let section = section(&comment);
-        let (link, snapshot_bytes) = (interface.link, self.snapshot_bytes);
-        // `Closed` remains if a step below fails.
-        let bytes = self.layout.segment_bytes;
-        let begun = match std::mem::replace(&mut self.body, Body::Closed) {
-            Body::Opened(Target::Segments(output)) => {
-                let queue = self.queue.take().map_or_else(|| slots::queue(bytes), Ok)?;
-                self.segmented(Slots::placed(output, queue), &section, interface)?
-            }
-            Body::Opened(Target::Stream(output)) if self.layout.format == Format::Segmented => {
-                self.segmented(Slots::Packed(Packer::new(output, bytes)), &section, interface)?
-            }
-            Body::Opened(Target::Stream(output)) => {
-                let classic = match self.layout.format {
-                    Format::Classic { nanoseconds } => Some(nanoseconds),
-                    _ => None,
-                };
-                let body = Plain::new(output, link, snapshot_bytes, classic, &section);
-                let mut body = body.map_err(io::Error::other)?;
-                body.interface(interface)?.map_err(io::Error::other)?;
-                Body::Plain(Box::new(body))
-            }
-            begun => begun,
-        };
-        (self.body, self.link) = (begun, link);
-        Ok(())
-    }
-
-    /// Creates a segmented body on these slots.
-    fn segmented(
-        &self,
-        slots: Slots,
-        section: &SectionDescription<'_>,
-        interface: &InterfaceDescription<'_>,
-    ) -> io::Result<Body> {
-        let first = self.first_packet + self.accepted_before;
-        let bytes = self.layout.segment_bytes;
-        let encoder = Segmented::encoder(bytes, interface.link, self.snapshot_bytes, first);
-        let is_compact = !self.layout.keeps_segments;
-        let body = Segmented::start(slots, encoder, section, interface, is_compact)?;
-        Ok(Body::Segmented(Box::new(body)))
     }
 
     /// Returns the packets that the output has handed to writes, completed or in progress.
@@ -454,7 +430,7 @@ impl Sink for FileSink {
             return Err(failure);
         }
         if let Some(cause) = self.files.refuses() {
-            self.lost.add_burst(cause, &rest);
+            self.refuse(cause, &rest);
         }
         self.tell_written();
         match self.files.take_last_word() {
@@ -487,6 +463,15 @@ impl Sink for FileSink {
     fn tell_gap(&mut self, port: u8, packets: u64) {
         let gap = &mut self.gaps[usize::from(port)];
         *gap = gap.saturating_add(packets);
+    }
+
+    fn tell_overrun(&mut self, port: u8, packets: u64) {
+        self.tell_gap(port, packets);
+        self.overruns[usize::from(port)] += packets;
+    }
+
+    fn look_at_clock(&mut self) -> Result<(), PortError> {
+        self.end_overdue().map_err(|error| self.fail(error))
     }
 
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {

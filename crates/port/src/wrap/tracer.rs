@@ -120,6 +120,14 @@ impl<P: Sink + ?Sized> Sink for Tracer<P> {
         self.inner.tell_gap(port, packets);
     }
 
+    fn tell_overrun(&mut self, port: u8, packets: u64) {
+        self.inner.tell_overrun(port, packets);
+    }
+
+    fn look_at_clock(&mut self) -> Result<(), PortError> {
+        self.inner.look_at_clock()
+    }
+
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         self.inner.set_totals(totals);
     }

@@ -19,8 +19,9 @@ pub(crate) struct OutputArgs {
     /// one reached counts), as in dumpcap: filesize:KB (of 1000 bytes), duration:S, interval:S
     /// (where the time is a multiple of S), packets:N. files:N keeps the newest N files of this run
     /// and removes older ones; files of earlier runs stay, also with --resume. Times are those of
-    /// packets. Files are called NAME_00001_YYYYMMDDhhmmss.ext, by the local time of their first
-    /// packet; if a name is taken, NAME_00001_YYYYMMDDhhmmss-2.ext
+    /// packets, and the clock's after a second without any. Files are called
+    /// NAME_00001_YYYYMMDDhhmmss.ext, by the local time of their first packet; if a name is taken,
+    /// NAME_00001_YYYYMMDDhhmmss-2.ext
     #[arg(short = 'b', long = "rotate", value_name = "RULE", value_parser = rule)]
     #[arg(requires = "write")]
     pub(crate) rotate: Vec<Rule>,

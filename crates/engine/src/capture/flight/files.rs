@@ -95,6 +95,10 @@ impl Sink for Files<'_> {
         self.current.iter_mut().for_each(|file| file.tell_gap(port, packets));
     }
 
+    fn tell_overrun(&mut self, port: u8, packets: u64) {
+        self.current.iter_mut().for_each(|file| file.tell_overrun(port, packets));
+    }
+
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         self.current.iter_mut().for_each(|file| file.set_totals(totals));
     }

@@ -94,7 +94,7 @@ impl Gaps {
         });
         for (log, &missed) in missed.iter().enumerate().take(self.told_of_logs.len()) {
             match only_interface(&self.origins, log, self.told_of_logs.len()) {
-                Some(port) => tell(port, missed, &mut self.told_of_logs[log], sink),
+                Some(port) => tell_overrun(port, missed, &mut self.told_of_logs[log], sink),
                 None if missed > self.told_of_logs[log] => {
                     let received = progress.received_by_source();
                     self.tell_shared(log, missed, &received, seen, sink);
@@ -128,7 +128,7 @@ impl Gaps {
             // Together no more than the reader's own count.
             let most = self.told_missed[source] + missed - self.told_of_logs[log];
             let told_before = self.told_missed[source];
-            tell(port, least.min(before).min(most), &mut self.told_missed[source], sink);
+            tell_overrun(port, least.min(before).min(most), &mut self.told_missed[source], sink);
             self.told_of_logs[log] += self.told_missed[source] - told_before;
         }
     }
@@ -178,7 +178,7 @@ impl Gaps {
 pub(crate) fn totals_of(account: &PortAccount, port: u8, lost: u64) -> InterfaceTotals {
     InterfaceTotals {
         port,
-        received: Some(account.offered),
+        received: Some(account.offered.saturating_sub(account.in_flight)),
         missed: account.lost.at(LossPlace::Interface),
         lost: account.lost.at(LossPlace::Host) + lost,
         unwanted: account.lost.at(LossPlace::Nowhere),
@@ -199,6 +199,14 @@ fn tell(port: u8, lost: u64, told: &mut u64, sink: &mut dyn Sink) {
     if lost > *told {
         sink.tell_gap(port, lost - *told);
         *told = lost;
+    }
+}
+
+/// As [`tell`], for packets that the reader of a log has missed.
+fn tell_overrun(port: u8, missed: u64, told: &mut u64, sink: &mut dyn Sink) {
+    if missed > *told {
+        sink.tell_overrun(port, missed - *told);
+        *told = missed;
     }
 }
 
@@ -267,6 +275,15 @@ pub(crate) mod tests {
         fn tell_gap(&mut self, port: u8, packets: u64) {
             self.told.lock().unwrap().push((port, packets));
         }
+    }
+
+    #[test]
+    fn a_packet_in_flight_is_in_no_closing_count() {
+        let mut account = PortAccount { offered: 10, in_flight: 1, ..PortAccount::default() };
+        account.lost.add(Loss::RxRingFull, 3);
+        let totals = totals_of(&account, 0, 2);
+        // Four are left, which were delivered.
+        assert_eq!((totals.received, totals.missed, totals.lost), (Some(9), 3, 2));
     }
 
     #[test]

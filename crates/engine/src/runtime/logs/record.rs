@@ -213,6 +213,7 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Recorder<'_, S> {
                 self.gaps.totals(self.job.progress, &missed, |port| self.recorded.lost_of(port));
             self.sink.set_totals(&totals);
         }
+        self.recorded.look_at_clock(&mut *self.sink, &self.job.clock);
         let missed = missed.into_iter().sum();
         if missed > 0 {
             losses.add(Loss::ReaderOverrun, missed);
@@ -278,6 +279,16 @@ impl Recorded {
     /// Returns whether the last flush left nothing for later.
     pub(crate) fn is_flushed(&self) -> bool {
         self.is_flushed
+    }
+
+    /// Has the sink do what is due by the clock, unless it is broken.
+    pub(crate) fn look_at_clock(&mut self, sink: &mut dyn Sink, clock: &JobClock<'_>) {
+        if self.cause.is_none()
+            && let Err(error) = sink.look_at_clock()
+        {
+            self.ask(sink);
+            self.heed(Err(error), clock);
+        }
     }
 
     /// Returns the packets written, over all interfaces.

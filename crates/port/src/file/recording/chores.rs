@@ -17,6 +17,7 @@ use burstline_sys::inode::FileId;
 use burstline_sys::privileges;
 
 use super::OutputOptions;
+use super::whereabouts::is_elsewhere;
 
 /// A file created by this run, identified by its path and inode.
 #[derive(Clone, Debug)]
@@ -30,8 +31,8 @@ pub(in super::super) struct Made {
 /// A chore.
 #[derive(Debug)]
 pub(super) enum Chore {
-    /// Runs the command for a closed file.
-    Closed(PathBuf),
+    /// Runs the command for a closed file, unless its path now leads elsewhere.
+    Closed { path: PathBuf, id: Option<FileId> },
     /// Removes the file.
     Remove(Made),
 }
@@ -62,7 +63,7 @@ impl Chores {
             let _ = keeps || gives_up().is_ok();
             for chore in chores {
                 let outcome = match &chore {
-                    Chore::Closed(path) => run(&command, path),
+                    Chore::Closed { path, id } => run(&command, path, *id),
                     Chore::Remove(made) => remove(made),
                 };
                 if let Err(what) = outcome {
@@ -95,8 +96,12 @@ impl Drop for Chores {
 }
 
 /// Runs the command for a file: without a shell or input, with its output on standard error.
-fn run(command: &[String], path: &Path) -> Result<(), String> {
+fn run(command: &[String], path: &Path, id: Option<FileId>) -> Result<(), String> {
     let Some((program, arguments)) = command.split_first() else { return Ok(()) };
+    if id.is_some_and(|id| is_elsewhere(path, id)) {
+        let path = path.display();
+        return Err(format!("--on-close is not run: {path} was moved, removed or replaced"));
+    }
     let filled = |word: &String| word.replace("{}", &path.to_string_lossy());
     let output = io::stderr();
     let outcome = Command::new(filled(program))

@@ -12,6 +12,9 @@
 //! - K2. No existing file is overwritten by a rotation: if a name is taken, the file gets a further
 //!   number, as in `x-2.pcapng`.
 //! - K3. Only files created by this run are removed, and only if they still exist under their name.
+//!   A command is run for such files only.
+//! - K4. Packets of a file that another program removed or replaced while it was written are lost,
+//!   and the job ends with an error. A file that was moved has them.
 
 mod before;
 mod chores;
@@ -19,6 +22,7 @@ mod names;
 mod rules;
 mod runs;
 mod safe;
+mod whereabouts;
 
 use burstline_sys::direct::Creation;
 
@@ -31,6 +35,7 @@ pub use names::{newest_numbered, numbered, rotated};
 pub(super) use rules::{Filled, Rules};
 pub use runs::{RunGap, RunPiece, RunPlace, run_gaps};
 pub(super) use safe::{Closed, Mark, PortTally, Safe, Unsafe};
+pub(super) use whereabouts::{Whereabouts, removed};
 
 /// How output files are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +98,8 @@ impl Default for Flush {
     }
 }
 
-/// When the next file begins: at the first of these limits. Times are packet timestamps.
+/// When the next file begins: at the first of these limits. Times are packet timestamps. On an idle
+/// link this computer's clock ends a file, too, if the packets before were of the present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
     /// Packets of a file.

@@ -49,7 +49,7 @@ impl Rules {
     pub(in super::super) fn room(&mut self, burst: &Burst<'_>, filled: Filled) -> usize {
         let most = self.rotation.packets.map_or(u64::MAX, |most| most - filled.packets.min(most));
         let most = usize::try_from(most).unwrap_or(usize::MAX).min(burst.len());
-        let is_timed = self.rotation.duration_ns.is_some() || self.rotation.interval_ns.is_some();
+        let is_timed = self.is_timed();
         if self.rotation.bytes.is_none() && !is_timed {
             return most;
         }
@@ -76,6 +76,16 @@ impl Rules {
             room += 1;
         }
         room
+    }
+
+    /// Whether files are limited by time.
+    pub(in super::super) fn is_timed(&self) -> bool {
+        self.rotation.duration_ns.is_some() || self.rotation.interval_ns.is_some()
+    }
+
+    /// Whether the time of the file, which has packets, is over.
+    pub(in super::super) fn is_over_at(&self, now_ns: u64) -> bool {
+        self.is_timed() && now_ns >= self.end_ns
     }
 
     /// Sets the file's period, from its first packet.

@@ -16,10 +16,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use burstline_sys::inode::FileId;
 use burstline_sys::privileges;
 
 use super::super::place::folder_of;
 use super::chores::{Chore, Chores, Made};
+use super::whereabouts::{Whereabouts, removed};
 use super::{Flush, OutputOptions};
 use crate::Tally;
 
@@ -76,6 +78,8 @@ struct Handle {
     file: Arc<File>,
     folder: Option<File>,
     path: PathBuf,
+    /// Whether the path is that of a file, and not a name for standard output.
+    is_named: bool,
     synced: Mark,
     /// A sync has failed: another one would prove nothing.
     is_broken: bool,
@@ -141,8 +145,9 @@ impl Safe {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Registers a new open file.
-    pub(in super::super) fn open(&self, file: File, path: &Path) {
+    /// Registers a new open file. `is_named` says that `path` is that of a file, and not a name for
+    /// standard output.
+    pub(in super::super) fn open(&self, file: File, path: &Path, is_named: bool) {
         let folder = folder_of(path);
         let opened = File::open(folder);
         let mut state = self.shared.lock();
@@ -154,7 +159,7 @@ impl Safe {
         }
         let (path, synced) = (path.to_owned(), Mark::default());
         let (file, folder) = (Arc::new(file), opened.ok());
-        let handle = Handle { file, folder, path, synced, is_broken: false };
+        let handle = Handle { file, folder, path, is_named, synced, is_broken: false };
         state.open = Some(OpenFile { handle, written: Mark::default(), unsynced_since: None });
     }
 
@@ -300,17 +305,31 @@ impl Shared {
         let Some(open) = &mut state.open else { return state };
         let (mark, file) = (open.written.clone(), Arc::clone(&open.handle.file));
         let folder = open.handle.folder.take();
+        let path = open.handle.is_named.then(|| open.handle.path.clone());
         open.unsynced_since = None;
-        let (mut state, outcome) = self.aside(state, || sync(&file, folder.as_ref()));
+        let (mut state, (outcome, found)) = self.aside(state, || {
+            let outcome = sync(&file, folder.as_ref());
+            let of = |path: PathBuf| Whereabouts::of(&file, &path);
+            (outcome, path.map_or(Whereabouts::InPlace, of))
+        });
         let is_it = |handle: &Handle| Arc::ptr_eq(&handle.file, &file);
         // The file may have been closed meanwhile; then its later writes are synced once more.
         let closed = state.closed.iter_mut().map(|(handle, _)| handle).find(|one| is_it(one));
+        // A file that was removed when it was complete is nobody's loss.
+        let is_lost = found == Whereabouts::Removed && closed.is_none();
         let handle = match closed {
             Some(handle) => handle,
             None => match &mut state.open {
                 Some(open) if is_it(&open.handle) => &mut open.handle,
                 _ => return state,
             },
+        };
+        let outcome = match is_lost {
+            true => {
+                handle.synced = Mark::default();
+                Err(removed())
+            }
+            false => outcome,
         };
         match outcome {
             Ok(()) => handle.synced = mark,
@@ -333,7 +352,7 @@ impl Shared {
     ) -> MutexGuard<'a, State> {
         let Closed { output, written, removes } = closed;
         let path = handle.path.clone();
-        let (mut state, failed) = self.aside(state, || {
+        let (mut state, (failed, id)) = self.aside(state, || {
             let outcome = match self.flush {
                 Some(_) if handle.is_broken => Err(io::Error::other("an earlier sync failed")),
                 // The last file is synced before it is closed.
@@ -343,12 +362,13 @@ impl Shared {
             };
             let lost = || written.since(&handle.synced);
             let failed = outcome.err().map(|error| handle.failed(error, lost()));
+            let id = handle.id();
             drop((handle, output));
-            failed
+            (failed, id)
         });
         failed.into_iter().for_each(|failed| state.fail(failed));
         if let Some(chores) = chores {
-            chores.give(Chore::Closed(path));
+            chores.give(Chore::Closed { path, id });
             removes.into_iter().for_each(|made| chores.give(Chore::Remove(made)));
         }
         state
@@ -366,6 +386,12 @@ impl State {
 }
 
 impl Handle {
+    /// Returns the file's identity, if its path is one.
+    fn id(&self) -> Option<FileId> {
+        let metadata = self.file.metadata().ok().filter(|_| self.is_named);
+        metadata.map(|metadata| FileId::of(&metadata))
+    }
+
     /// Describes a failed sync of this file.
     fn failed(&self, error: io::Error, lost: Vec<PortTally>) -> Unsafe {
         Unsafe { path: self.path.clone(), error, synced: self.synced.clone(), lost }
@@ -407,7 +433,8 @@ mod tests {
         let shared = Shared::default();
         let file = Arc::new(File::open("/dev/null").unwrap());
         let (path, synced) = (PathBuf::from("x"), Mark::default());
-        let handle = Handle { file, folder: None, path, synced, is_broken: false };
+        let is_named = false;
+        let handle = Handle { file, folder: None, path, is_named, synced, is_broken: false };
         let written = Mark { packets: 3, ..Mark::default() };
         let mut state = shared.lock();
         state.open = Some(OpenFile { handle, written, unsynced_since: Some(Instant::now()) });
@@ -436,7 +463,7 @@ mod tests {
             safe.close(Closed { output: Box::new(()), written, removes: None });
         };
         // fdatasync(2) fails on it.
-        let open = || safe.open(File::open("/dev/null").unwrap(), Path::new("x"));
+        let open = || safe.open(File::open("/dev/null").unwrap(), Path::new("x"), false);
         for written in [packets(3), packets(4)] {
             open();
             safe.wrote(written.clone());

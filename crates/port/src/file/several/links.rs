@@ -25,6 +25,7 @@ pub(in super::super) struct ByLink {
     links: Vec<LinkType>,
     /// By port of the job: the index of its file.
     known: [Option<usize>; PortTable::MAX_ENTRIES],
+    totals: Vec<InterfaceTotals>,
     notes: Vec<String>,
 }
 
@@ -42,6 +43,7 @@ impl ByLink {
             files: Several::new(vec![first]),
             links: Vec::new(),
             known: [None; PortTable::MAX_ENTRIES],
+            totals: Vec::new(),
             notes: Vec::new(),
         })
     }
@@ -78,6 +80,17 @@ impl ByLink {
         self.links.push(link);
         self.links.len() - 1
     }
+
+    /// Passes the totals on, each to the file of its port. A port without packets has no file yet:
+    /// at the end its totals go into the first one.
+    fn pass_totals(&mut self, is_over: bool) {
+        for number in 0..self.files.len() {
+            let file = |port: u8| self.known[usize::from(port)].or(is_over.then_some(0));
+            let own = self.totals.iter().filter(|totals| file(totals.port) == Some(number));
+            let own: Vec<InterfaceTotals> = own.copied().collect();
+            self.files.sink(number).set_totals(&own);
+        }
+    }
 }
 
 impl Port for ByLink {
@@ -86,6 +99,7 @@ impl Port for ByLink {
     }
 
     fn finish(&mut self) -> Result<(), PortError> {
+        self.pass_totals(true);
         self.files.finish()
     }
 
@@ -135,13 +149,17 @@ impl Sink for ByLink {
         self.files.sink(number).tell_gap(port, packets);
     }
 
+    fn tell_overrun(&mut self, port: u8, packets: u64) {
+        let number = self.known[usize::from(port)].unwrap_or(0);
+        self.files.sink(number).tell_overrun(port, packets);
+    }
+
+    fn look_at_clock(&mut self) -> Result<(), PortError> {
+        self.files.look_at_clock()
+    }
+
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
-        for number in 0..self.files.len() {
-            // A port without packets has no file; its totals go into the first.
-            let file = |port: u8| self.known[usize::from(port)].unwrap_or(0);
-            let own = totals.iter().filter(|totals| file(totals.port) == number);
-            let own: Vec<InterfaceTotals> = own.copied().collect();
-            self.files.sink(number).set_totals(&own);
-        }
+        self.totals = totals.to_vec();
+        self.pass_totals(false);
     }
 }

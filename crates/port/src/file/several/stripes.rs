@@ -8,12 +8,12 @@
 //!
 //! Each file is a recording on its own, with its own numbers, and gets a segment's worth of packets
 //! at a time. A rotation continues in each folder. As `set:` the files are one source again, in
-//! order of time. Earlier losses are recorded in the first file only, so that the files' closing
-//! counts add up.
+//! order of time. A loss is in the closing counts of one file only, the next one that is closed, so
+//! that the counts of all files add up.
 
 use burstline_log::Burst;
 
-use super::super::sink::FileSink;
+use super::super::sink::{ClosedFiles, FileSink};
 use super::Several;
 use crate::{
     Address, InterfaceTotals, LostPackets, OpenOptions, Port, PortAccount, PortError, PortInfo,
@@ -44,9 +44,11 @@ impl Stripes {
         options: &OpenOptions,
     ) -> Result<Self, PortError> {
         let (mut sinks, mut turn_bytes) = (Vec::<Box<dyn Sink>>::new(), 0);
+        let closed = ClosedFiles::default();
         for target in targets {
             let address = address.of_parts(target, address.parameters().to_vec());
-            let sink = FileSink::open(&address, options)?;
+            let mut sink = FileSink::open(&address, options)?;
+            sink.share(&closed);
             turn_bytes = sink.segment_bytes();
             sinks.push(Box::new(sink));
         }
@@ -96,8 +98,22 @@ impl Sink for Stripes {
         self.files.sink(self.turn).tell_gap(port, packets);
     }
 
+    fn tell_overrun(&mut self, port: u8, packets: u64) {
+        self.files.sink(self.turn).tell_overrun(port, packets);
+    }
+
+    fn look_at_clock(&mut self) -> Result<(), PortError> {
+        self.files.look_at_clock()
+    }
+
+    /// The file that is closed last has what is left of the received packets.
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
-        self.files.sink(0).set_totals(totals);
+        let others = totals.iter().map(|of| InterfaceTotals { received: None, ..*of });
+        let others: Vec<InterfaceTotals> = others.collect();
+        for number in 0..self.files.len() {
+            let is_last = number == self.files.last();
+            self.files.sink(number).set_totals(if is_last { totals } else { &others[..] });
+        }
     }
 }
 

@@ -66,8 +66,9 @@ impl FileSink {
         self.break_off(Failure { path, error, safe: safe.clone(), is_synced, body }, &safe)
     }
 
-    /// Writes the closing counts of a truncated file after its safe part. Best effort: a full disk
-    /// may have no room for them either, and then the file has no end mark.
+    /// Writes the closing counts of a truncated file after its safe part, and hands it on as any
+    /// other. Best effort: a full disk may have no room for them either, and then the file has no
+    /// end mark.
     pub(super) fn close_failed(&mut self) {
         let Body::Failed(failure) = &mut self.body else { return };
         let Some(mut body) = failure.body.take() else { return };
@@ -75,25 +76,35 @@ impl FileSink {
         if safe.bytes == 0 {
             return;
         }
-        let closing = self.closing_of(&safe);
-        match body.append_closing(safe.bytes, &closing) {
+        let kept = self.kept_of(&safe);
+        let closing = kept.iter().map(|(number, kept)| self.closing_counts(*number, kept));
+        let closing: Vec<ClosingCounts> = closing.collect();
+        let written = match body.append_closing(safe.bytes, &closing) {
             Ok(bytes) => {
-                self.files.sync(&Mark { bytes, ..safe });
+                let written = Mark { bytes, ..safe };
+                self.files.sync(&written);
+                let kept: Vec<InFile> = kept.into_iter().map(|(_, kept)| kept).collect();
+                self.count_closed(&kept);
+                written
             }
-            Err(_) => body.cut(safe.bytes),
-        }
+            Err(_) => {
+                body.cut(safe.bytes);
+                safe
+            }
+        };
+        self.files.close(body, written, false);
     }
 
-    /// Returns the closing counts of interfaces certainly described before a mark: the first one
-    /// starts the file, and the others are described before their packets.
-    fn closing_of(&self, safe: &Mark) -> Vec<ClosingCounts> {
-        let counts = |(number, interface): (u32, &InFile)| {
+    /// Returns the interfaces certainly described before a mark, with their numbers and packets.
+    /// The first one starts the file, and the others are described before their packets.
+    fn kept_of(&self, safe: &Mark) -> Vec<(u32, InFile)> {
+        let kept = |(number, interface): (u32, &InFile)| {
             let of = safe.by_port.iter().find(|of| of.port == interface.port);
             let tally = of.map(|of| of.tally).unwrap_or_default();
             let kept = InFile { port: interface.port, tally };
-            (number == 0 || tally.packets > 0).then(|| self.closing_counts(number, &kept))
+            (number == 0 || tally.packets > 0).then_some((number, kept))
         };
-        (0..).zip(&self.interfaces).filter_map(counts).collect()
+        (0..).zip(&self.interfaces).filter_map(kept).collect()
     }
 
     /// As [`fail`](Self::fail), because this file, or an earlier one, could not be synced.

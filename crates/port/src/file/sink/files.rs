@@ -10,20 +10,16 @@ use burstline_sys::clock;
 use burstline_sys::direct::{Creation, free_bytes};
 use burstline_sys::inode::FileId;
 use burstline_sys::temporary::random_number;
-use burstline_wire::files::{Counters, LossCause};
 
 use super::super::layout::{Layout, Target};
 use super::super::output::{Stop, end_job};
 use super::super::recording::{
     Attempts, Closed, Filled, Flush, Made, Mark, Names, OutputOptions, Rotation, Rules, Safe,
-    Unsafe, comment, comment_in_run,
+    Unsafe, Whereabouts, comment, comment_in_run, removed,
 };
-use super::{Body, ClosingCounts, Described, FileSink, InFile};
+use super::{Body, Described, FileSink};
 use crate::opened::OpenedFiles;
-use crate::{InterfaceTotals, Loss, OpenOptions, PortError, PortTable};
-
-/// The most bytes of the closing counts of an interface.
-const CLOSING_BYTES: u64 = 128;
+use crate::{Loss, OpenOptions, PortError, PortTable};
 
 /// Bytes written between two checks of the file system's free space.
 const LOOK_BYTES: u64 = 1 << 20;
@@ -54,6 +50,11 @@ pub(super) struct Files {
     safe: Option<Safe>,
     /// How far the open file was written at the last report.
     told: Mark,
+    /// The open file, to see whether it is still at its path. `None` for standard output.
+    held: Option<File>,
+    is_named: bool,
+    /// The open file was removed: a failure that nobody has asked for yet.
+    gone: Option<Unsafe>,
     /// The open file, to check its file system, if space must be left there.
     space: Option<File>,
     /// Size of the open file at the next check.
@@ -80,6 +81,9 @@ impl Files {
             rotating: None,
             safe: None,
             told: Mark::default(),
+            held: None,
+            is_named: target != "-",
+            gone: None,
             space: None,
             next_look: 0,
             refuses: None,
@@ -138,6 +142,7 @@ impl Files {
         let metadata = file.metadata()?;
         let (path, id) = (self.path.clone(), FileId::of(&metadata));
         self.current = Some(Made { path, id, bytes: 0 });
+        self.held = self.is_named.then(|| file.try_clone()).transpose()?;
         if self.options.least_free_bytes > 0 {
             self.space = Some(file.try_clone()?);
         }
@@ -146,7 +151,7 @@ impl Files {
             self.safe = Some(Safe::start(&self.options, false)?);
         }
         if let Some(safe) = &self.safe {
-            safe.open(file, &self.path);
+            safe.open(file, &self.path, self.is_named);
         }
         Ok(())
     }
@@ -173,7 +178,7 @@ impl Files {
     }
 
     /// Hands on a file that gets no more packets. `follows` says that another one will be opened.
-    fn close(&mut self, output: Box<dyn Send>, written: Mark, follows: bool) {
+    pub(super) fn close(&mut self, output: Box<dyn Send>, written: Mark, follows: bool) {
         let mut removes = None;
         if let (Some(rotating), Some(made)) = (&mut self.rotating, &self.current) {
             self.opened.leave(made.id);
@@ -185,21 +190,21 @@ impl Files {
                 removes = rotating.made.pop_front();
             }
         }
-        (self.current, self.space) = (None, None);
+        (self.current, self.held, self.space) = (None, None, None);
         if let Some(safe) = &self.safe {
             safe.close(Closed { output, written, removes });
         }
     }
 
     /// Whether the open file is the last one allowed.
-    fn is_last(&self) -> bool {
+    pub(super) fn is_last(&self) -> bool {
         self.rotating.as_ref().is_some_and(|rotating| {
             rotating.rotation.most_files.is_some_and(|most| rotating.begun >= most)
         })
     }
 
     /// Ends the job: the last file is full.
-    fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.refuses = Some(Loss::AfterLastFile);
         end_job(&self.stop);
     }
@@ -281,9 +286,30 @@ impl Files {
         }
     }
 
-    /// Returns a sync that failed, once.
-    pub(super) fn failed_sync(&self) -> Option<Unsafe> {
-        self.safe.as_ref().and_then(Safe::failure)
+    /// Returns a sync that failed, or a file that was removed, once.
+    pub(super) fn failed_sync(&mut self) -> Option<Unsafe> {
+        self.safe.as_ref().and_then(Safe::failure).or_else(|| self.gone.take())
+    }
+
+    /// Looks where the open file is. If it was removed, [`failed_sync`](Self::failed_sync) has it.
+    fn look_at_place(&mut self) -> Whereabouts {
+        let of = |file: &File| Whereabouts::of(file, &self.path);
+        let found = self.held.as_ref().map_or(Whereabouts::InPlace, of);
+        if found == Whereabouts::Removed {
+            let (path, synced) = (self.path.clone(), Mark::default());
+            self.gone = Some(Unsafe { path, error: removed(), synced, lost: Vec::new() });
+        }
+        found
+    }
+
+    /// Whether files are limited by time.
+    pub(super) fn is_timed(&self) -> bool {
+        self.rotating.as_ref().is_some_and(|rotating| rotating.rules.is_timed())
+    }
+
+    /// Whether the time of the open file, which has packets, is over.
+    pub(super) fn is_over_at(&self, now_ns: u64) -> bool {
+        self.rotating.as_ref().is_some_and(|rotating| rotating.rules.is_over_at(now_ns))
     }
 }
 
@@ -336,17 +362,34 @@ impl FileSink {
     fn bytes(&self) -> u64 {
         match &self.body {
             Body::Segmented(body) => body.bytes(),
-            Body::Plain(body) => body.bytes() + CLOSING_BYTES * self.interfaces.len() as u64,
+            Body::Plain(body) => body.bytes() + body.closing_bytes(),
             _ => 0,
         }
     }
 
     /// Writes the closing counts and all buffered packets, and hands the file on: another one will
     /// be opened.
-    fn end_file(&mut self) -> io::Result<()> {
+    pub(super) fn end_file(&mut self) -> io::Result<()> {
         self.end_body()?;
+        if self.is_removed() {
+            // The error itself is with the failed sync, which is looked at first.
+            return Err(removed());
+        }
         self.hand_on(true);
         Ok(())
+    }
+
+    /// Whether the open file, which gets no more packets, was removed. If it was moved, a note says
+    /// so.
+    fn is_removed(&mut self) -> bool {
+        let found = self.files.look_at_place();
+        if found == Whereabouts::Moved {
+            let path = self.files.path().display();
+            self.account.note(|| {
+                format!("{path} was moved while it was written: its packets are where it is now")
+            });
+        }
+        found == Whereabouts::Removed
     }
 
     /// Writes the closing counts and all buffered packets.
@@ -399,7 +442,8 @@ impl FileSink {
         self.files.close(output, written, follows);
         self.accepted_before += std::mem::take(&mut self.accepted);
         self.described = [Described::NotYet; PortTable::MAX_ENTRIES];
-        self.interfaces.clear();
+        let interfaces = std::mem::take(&mut self.interfaces);
+        self.count_closed(&interfaces);
         self.written = Mark::default();
         self.under_way.clear();
     }
@@ -425,7 +469,8 @@ impl FileSink {
         self.close_failed();
         let is_over = match &self.body {
             Body::Closed | Body::Failed(_) => true,
-            Body::Unopened => self.accepted_before > 0,
+            // The clock may have ended the last file before the job has counted all losses.
+            Body::Unopened => self.accepted_before > 0 && !self.has_uncounted_losses(),
             _ => false,
         };
         if is_over {
@@ -444,6 +489,8 @@ impl FileSink {
         }
         let written = self.written();
         self.files.sync(&written);
+        // If it was, the look at syncs has the error.
+        self.is_removed();
         self.look_at_syncs()?;
         self.hand_on(false);
         Ok(())
@@ -458,52 +505,7 @@ impl FileSink {
             // A file without a packet is a valid file.
             self.describe(0)?;
         }
-        if let Body::Segmented(body) = &mut self.body {
-            body.count_losses(LossCause::Miss, self.gaps.iter().sum());
-        }
+        self.count_gaps();
         self.end_body()
-    }
-
-    fn write_statistics(&mut self) -> io::Result<()> {
-        for index in 0..self.totals.len() {
-            let port = self.totals[index].port;
-            // An interface without packets is described, too, so that its counts can be in the
-            // file.
-            if self.described[usize::from(port)] == Described::NotYet {
-                self.describe(port)?;
-            }
-        }
-        for (number, interface) in (0..).zip(&self.interfaces) {
-            let ClosingCounts { time_ns, counters, .. } = self.closing_counts(number, interface);
-            let put = match &mut self.body {
-                Body::Segmented(body) => body.statistics(number, time_ns, &counters)?,
-                Body::Plain(body) => body.statistics(number, time_ns, &counters)?,
-                _ => Ok(()),
-            };
-            put.map_err(io::Error::other)?;
-        }
-        Ok(())
-    }
-
-    /// Returns the closing counts of interface `number` of the file.
-    pub(super) fn closing_counts(&self, number: u32, in_file: &InFile) -> ClosingCounts {
-        let totals = self.totals.iter().find(|totals| totals.port == in_file.port);
-        let told = self.told[usize::from(in_file.port)];
-        let counters = counters(in_file, told, totals);
-        ClosingCounts { interface: number, time_ns: self.latest_ns, counters }
-    }
-}
-
-/// Computes the closing counts of an interface. They include losses reported by packets and not in
-/// this job's ledger: a log's publisher, or the input file, counted them before.
-fn counters(interface: &InFile, told: u64, totals: Option<&InterfaceTotals>) -> Counters {
-    let delivered = Some(interface.tally.packets);
-    let Some(totals) = totals else { return Counters { delivered, ..Counters::default() } };
-    Counters {
-        received: totals.received,
-        missed: Some(totals.missed.max(told.saturating_sub(totals.lost))),
-        accepted: totals.received.map(|packets| packets.saturating_sub(totals.unwanted)),
-        lost: Some(totals.lost),
-        delivered,
     }
 }

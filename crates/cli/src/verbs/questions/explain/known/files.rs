@@ -93,6 +93,13 @@ pub(super) const FILES: &[Known] = &[
         "Run the command by hand; it has no more rights than its user unless --keep-privileges",
     ),
     note(
+        "file-moved",
+        &["was moved while it was written", "--on-close is not run"],
+        "Another program moved or replaced the file; nothing of the other one was touched",
+        "ls -li in the folder, and where files are moved to",
+        "move files that are closed only, as by --on-close",
+    ),
+    note(
         "not-removed",
         &["is not removed: another file has its name now", "remove {path}"],
         "A file of the ring was not removed, so the ring takes more space than requested",
