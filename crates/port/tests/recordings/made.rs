@@ -20,7 +20,7 @@ const MORE_BYTES: usize = 9000;
 const FORGED: usize = 4096;
 
 /// Numbers that a seed determines.
-pub(crate) struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     pub(crate) fn of_seed(seed: u64) -> Self {
