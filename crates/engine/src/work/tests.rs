@@ -49,7 +49,7 @@ fn many_files_share_a_few_threads_and_each_has_its_row() {
     let rows: Vec<_> = report.ports.iter().map(|row| row.delivered).collect();
     assert_eq!(rows, [1, 2, 3, 4, 5, 6, 5, 7, 8, 9, 10]);
     for (row, source) in report.ports.iter().zip(&sources) {
-        assert_eq!((&row.name, row.unaccounted), (&source.port.info().name, 0));
+        assert_eq!((&row.port, row.unaccounted), (&source.port.info().name, 0));
     }
     assert_eq!(outcomes.len(), sources.len());
     // The generator has a thread of its own.
