@@ -17,6 +17,9 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// The most bytes of the closing counts of an interface.
 const CLOSING_BYTES: u64 = 128;
 
+/// The most bytes of an interface's description: a name of up to 256, and other options.
+const DESCRIPTION_BYTES: u64 = 320;
+
 /// The format of the blocks.
 enum Encoder {
     Pcapng(PcapngEncoder),
@@ -119,10 +122,13 @@ impl Plain {
         self.output.bytes + self.filled as u64
     }
 
-    /// Returns the most bytes that closing counts will take.
-    pub(super) fn closing_bytes(&self) -> u64 {
+    /// Returns the most bytes that closing counts will take, which describe so many more interfaces.
+    pub(super) fn closing_bytes(&self, more: u64) -> u64 {
         match &self.encoder {
-            Encoder::Pcapng(encoder) => CLOSING_BYTES * u64::from(encoder.interfaces()),
+            Encoder::Pcapng(encoder) => {
+                let described = CLOSING_BYTES * u64::from(encoder.interfaces());
+                described + more * (CLOSING_BYTES + DESCRIPTION_BYTES)
+            }
             Encoder::Classic(_) => 0,
         }
     }

@@ -64,6 +64,8 @@ pub(super) struct Segmented {
     /// Whether a recording of one segment becomes plain pcapng.
     is_compact: bool,
     losses: [u64; LOSS_CAUSES],
+    /// Whether only closing counts follow, and the last segment gets the sketch of all flows.
+    is_closed: bool,
     /// Whether the open segment has unwritten blocks.
     is_dirty: bool,
     /// Packets in sealed segments, including those being written.
@@ -107,6 +109,7 @@ impl Segmented {
             descriptions,
             is_compact,
             losses: [0; LOSS_CAUSES],
+            is_closed: false,
             is_dirty: false,
             sealed: 0,
             under_way: VecDeque::new(),
@@ -195,13 +198,15 @@ impl Segmented {
     /// unless there is only one segment.
     pub(super) fn close(&mut self) {
         if !self.is_compact || self.encoder.sequence() > 1 {
+            self.is_closed = true;
             self.encoder.close();
         }
     }
 
     /// Whether a flush has something to write, but not yet according to `flush`.
     pub(super) fn can_wait(&self, flush: Option<Flush>) -> bool {
-        self.is_dirty && self.slots.can_wait(flush, self.encoder.blocks_end() as u64)
+        let bytes = self.encoder.blocks_end() as u64;
+        self.is_dirty && self.slots.can_wait(flush, bytes.saturating_sub(self.flushed.end))
     }
 
     /// Writes the open segment into its slot in its current state, once all before it are written.
@@ -383,6 +388,12 @@ impl Segmented {
                 Ok(true) => {
                     self.is_dirty = true;
                     return Ok(Ok(()));
+                }
+                // Closing counts may begin another segment, which has the sketch of the file then.
+                Ok(false) if self.is_closed => {
+                    self.encoder.reopen();
+                    self.seal()?;
+                    self.encoder.close();
                 }
                 Ok(false) => self.seal()?,
                 Err(error) => return Ok(Err(error)),

@@ -58,8 +58,6 @@ pub(in super::super) struct Closed {
     /// Closes the file when dropped.
     pub(in super::super) output: Box<dyn Send>,
     pub(in super::super) written: Mark,
-    /// A file to remove once this one is closed.
-    pub(in super::super) removes: Option<Made>,
 }
 
 /// A sync that failed.
@@ -81,6 +79,8 @@ struct Handle {
     /// Whether the path is that of a file, and not a name for standard output.
     is_named: bool,
     synced: Mark,
+    /// Whether it was written, or cut, since the last sync.
+    is_touched: bool,
     /// A sync has failed: another one would prove nothing.
     is_broken: bool,
 }
@@ -159,7 +159,8 @@ impl Safe {
         }
         let (path, synced) = (path.to_owned(), Mark::default());
         let (file, folder) = (Arc::new(file), opened.ok());
-        let handle = Handle { file, folder, path, is_named, synced, is_broken: false };
+        let (is_touched, is_broken) = (false, false);
+        let handle = Handle { file, folder, path, is_named, synced, is_touched, is_broken };
         state.open = Some(OpenFile { handle, written: Mark::default(), unsynced_since: None });
     }
 
@@ -181,8 +182,8 @@ impl Safe {
     /// Ends the open file: it is synced and closed, and its chores are run.
     pub(in super::super) fn close(&self, closed: Closed) {
         let mut state = self.shared.lock();
-        if let Some(open) = state.open.take() {
-            state.freeing += closed.removes.as_ref().map_or(0, |made| made.bytes);
+        if let Some(mut open) = state.open.take() {
+            open.handle.is_touched = open.unsynced_since.is_some();
             state.closed.push_back((open.handle, closed));
             self.shared.changed.notify_all();
         }
@@ -350,13 +351,19 @@ impl Shared {
         closed: Closed,
         chores: Option<&Chores>,
     ) -> MutexGuard<'a, State> {
-        let Closed { output, written, removes } = closed;
+        let Closed { output, written } = closed;
         let path = handle.path.clone();
         let (mut state, (failed, id)) = self.aside(state, || {
             let outcome = match self.flush {
                 Some(_) if handle.is_broken => Err(io::Error::other("an earlier sync failed")),
                 // The last file is synced before it is closed.
-                Some(_) if handle.synced == written && handle.folder.is_none() => Ok(()),
+                Some(_)
+                    if handle.synced == written
+                        && handle.folder.is_none()
+                        && !handle.is_touched =>
+                {
+                    Ok(())
+                }
                 Some(_) => sync(&handle.file, handle.folder.as_ref()),
                 None => Ok(()),
             };
@@ -369,7 +376,6 @@ impl Shared {
         failed.into_iter().for_each(|failed| state.fail(failed));
         if let Some(chores) = chores {
             chores.give(Chore::Closed { path, id });
-            removes.into_iter().for_each(|made| chores.give(Chore::Remove(made)));
         }
         state
     }
@@ -434,7 +440,15 @@ mod tests {
         let file = Arc::new(File::open("/dev/null").unwrap());
         let (path, synced) = (PathBuf::from("x"), Mark::default());
         let is_named = false;
-        let handle = Handle { file, folder: None, path, is_named, synced, is_broken: false };
+        let handle = Handle {
+            file,
+            folder: None,
+            path,
+            is_named,
+            synced,
+            is_touched: false,
+            is_broken: false,
+        };
         let written = Mark { packets: 3, ..Mark::default() };
         let mut state = shared.lock();
         state.open = Some(OpenFile { handle, written, unsynced_since: Some(Instant::now()) });

@@ -13,8 +13,8 @@ use super::super::zstd::packed::Packer;
 const UNDER_WAY_BYTES: usize = 4 << 20;
 const WRITES_LEAST: usize = 2;
 
-/// A flush writes the current segment into its slot if none was written for so long, or for as long
-/// as `--flush` says. It costs as much as some 10,000 packets, and is done again for a full one.
+/// A flush writes the current segment into its slot if none was written for so long, or for half as
+/// long as `--flush` says. It costs as much as some 10,000 packets, and is done again for a full one.
 const WRITE_AFTER: Duration = Duration::from_secs(1);
 
 /// Creates the queue for segments of this size.
@@ -73,8 +73,12 @@ impl Slots {
     pub(in super::super) fn can_wait(&self, flush: Option<Flush>, bytes: u64) -> bool {
         match self {
             Self::Placed { written_at, .. } => {
-                let after_ns = flush.and_then(|flush| flush.after_ns).unwrap_or(u64::MAX);
-                written_at.elapsed() < Duration::from_nanos(after_ns).min(WRITE_AFTER)
+                let Flush { after_ns, bytes: most } =
+                    flush.unwrap_or(Flush { after_ns: None, bytes: None });
+                // The other half of the time is for the sync.
+                let after = Duration::from_nanos(after_ns.unwrap_or(u64::MAX) / 2);
+                most.is_none_or(|most| bytes < most)
+                    && written_at.elapsed() < after.min(WRITE_AFTER)
             }
             Self::Packed(packer) => !packer.is_due(flush, bytes),
         }

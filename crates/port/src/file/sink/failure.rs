@@ -92,7 +92,7 @@ impl FileSink {
                 safe
             }
         };
-        self.files.close(body, written, false);
+        self.files.close(body, written);
     }
 
     /// Returns the interfaces certainly described before a mark, with their numbers and packets.

@@ -1,5 +1,7 @@
 //! The files of a sink: opens them in sequence, limits them, and hands them on to be synced.
 
+mod space;
+
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
@@ -7,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use burstline_log::Burst;
 use burstline_sys::clock;
-use burstline_sys::direct::{Creation, free_bytes};
+use burstline_sys::direct::Creation;
 use burstline_sys::inode::FileId;
 use burstline_sys::temporary::random_number;
 
@@ -19,10 +21,7 @@ use super::super::recording::{
 };
 use super::{Body, Described, FileSink};
 use crate::opened::OpenedFiles;
-use crate::{Loss, OpenOptions, PortError, PortTable};
-
-/// Bytes written between two checks of the file system's free space.
-const LOOK_BYTES: u64 = 1 << 20;
+use crate::{InterfaceTotals, Loss, OpenOptions, PortError, PortTable};
 
 /// Files written in sequence.
 struct Rotating {
@@ -174,25 +173,21 @@ impl Files {
             }
         };
         self.begin(&target)?;
+        self.trim_ring();
         Ok(target)
     }
 
-    /// Hands on a file that gets no more packets. `follows` says that another one will be opened.
-    pub(super) fn close(&mut self, output: Box<dyn Send>, written: Mark, follows: bool) {
-        let mut removes = None;
+    /// Hands on a file that gets no more packets.
+    pub(super) fn close(&mut self, output: Box<dyn Send>, written: Mark) {
         if let (Some(rotating), Some(made)) = (&mut self.rotating, &self.current) {
             self.opened.leave(made.id);
             let found = self.space.as_ref().and_then(|file| file.metadata().ok());
             let bytes = found.map_or(0, |found| found.len());
             rotating.made.push_back(Made { bytes, ..made.clone() });
-            let stay = rotating.rotation.ring_files.map_or(usize::MAX, |files| files as usize);
-            if follows && rotating.made.len() >= stay {
-                removes = rotating.made.pop_front();
-            }
         }
         (self.current, self.held, self.space) = (None, None, None);
         if let Some(safe) = &self.safe {
-            safe.close(Closed { output, written, removes });
+            safe.close(Closed { output, written });
         }
     }
 
@@ -207,40 +202,6 @@ impl Files {
     pub(super) fn stop(&mut self) {
         self.refuses = Some(Loss::AfterLastFile);
         end_job(&self.stop);
-    }
-
-    /// Ends the job, or removes the oldest files of a ring, if the file system has too little
-    /// space.
-    fn look_at_space(&mut self, bytes: u64, pending: u64) {
-        let Some(space) = &self.space else { return };
-        if bytes < self.next_look {
-            return;
-        }
-        self.next_look = bytes + LOOK_BYTES;
-        let least = self.options.least_free_bytes;
-        // First: a file that is removed in between counts twice, and none is removed too many.
-        let mut freeing = self.safe.as_ref().map_or(0, Safe::freeing);
-        // If unknown, the write that fills the disk fails.
-        let free = free_bytes(space).unwrap_or(u64::MAX);
-        // Space for unwritten bytes, for those until the next check, and for the end of the file.
-        let wanted = least.saturating_add(pending + 2 * LOOK_BYTES);
-        if let (Some(rotating), Some(safe)) = (&mut self.rotating, &self.safe)
-            && rotating.rotation.ring_files.is_some()
-        {
-            while free.saturating_add(freeing) < wanted
-                && let Some(oldest) = rotating.made.pop_front()
-            {
-                freeing += oldest.bytes;
-                safe.remove(oldest);
-            }
-        }
-        if free >= wanted || freeing > 0 {
-            return;
-        }
-        let what = format!("only {free} bytes are free, close to the limit --min-free {least}");
-        let error = io::Error::new(io::ErrorKind::StorageFull, what);
-        (self.refuses, self.last_word) =
-            (Some(Loss::DiskFull), Some(self.failed("write to", error)));
     }
 
     /// Returns the cause of loss for packets from now on, if the file takes no more.
@@ -362,9 +323,16 @@ impl FileSink {
     fn bytes(&self) -> u64 {
         match &self.body {
             Body::Segmented(body) => body.bytes(),
-            Body::Plain(body) => body.bytes() + body.closing_bytes(),
+            Body::Plain(body) => body.bytes() + body.closing_bytes(self.undescribed()),
             _ => 0,
         }
+    }
+
+    /// Returns how many interfaces of the job the closing counts will describe.
+    fn undescribed(&self) -> u64 {
+        let is_not =
+            |of: &&InterfaceTotals| self.described[usize::from(of.port)] == Described::NotYet;
+        self.totals.iter().filter(is_not).count() as u64
     }
 
     /// Writes the closing counts and all buffered packets, and hands the file on: another one will
@@ -439,7 +407,7 @@ impl FileSink {
             }
             body => Box::new(body),
         };
-        self.files.close(output, written, follows);
+        self.files.close(output, written);
         self.accepted_before += std::mem::take(&mut self.accepted);
         self.described = [Described::NotYet; PortTable::MAX_ENTRIES];
         let interfaces = std::mem::take(&mut self.interfaces);

@@ -319,6 +319,11 @@ impl SegmentEncoder {
         }
     }
 
+    /// Takes [`close`](Self::close) back: the open segment will not be the last one.
+    pub fn reopen(&mut self) {
+        self.last_sketch.clear();
+    }
+
     /// Closes the segment so that it can be written. More may be pushed afterwards, and the segment
     /// finished again: it keeps its slot until it is advanced.
     ///
