@@ -11,6 +11,7 @@ pub(super) mod set;
 
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use burstline_log::{Burst, Flags, MAX_PACKET_BYTES, Meta, Scratch, Writer};
 use burstline_wire::files::{
@@ -22,7 +23,7 @@ use crate::judge::Judge;
 use crate::{
     Address, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState, Received, Source,
 };
-use index::{Index, Run, Stamp};
+use index::{Index, Run};
 use interfaces::Interfaces;
 use reader::CaptureReader;
 use selection::Selector;
@@ -66,7 +67,7 @@ pub(super) struct FileSource {
     /// Whether the recording may still be in progress, so that a missing end is not damage.
     may_be_open: bool,
     /// The state of a regular file when it was opened.
-    state: Option<Stamp>,
+    state: Option<(u64, SystemTime)>,
     /// The table's numbers of the file's interfaces, in the file's order.
     ports: Vec<u8>,
     is_over: bool,
@@ -307,8 +308,10 @@ impl FileSource {
         self.reader.input().is_locked() || self.current_state() != self.state
     }
 
-    fn current_state(&self) -> Option<Stamp> {
-        self.reader.input().metadata().map(|metadata| Stamp::of(&metadata))
+    /// Returns the file's size and time of modification: not its change, which a new name is, too.
+    fn current_state(&self) -> Option<(u64, SystemTime)> {
+        let metadata = self.reader.input().metadata()?;
+        Some((metadata.len(), metadata.modified().ok()?))
     }
 
     /// Whether damage looks like the end of a recording in progress.

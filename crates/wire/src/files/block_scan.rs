@@ -179,6 +179,10 @@ fn place(here: &[u8], start: u64, at: usize, swapped: bool) -> Place {
 fn block_behind(here: &[u8], at: usize, swapped: bool, at_end: bool) -> Result<usize, Candidate> {
     let cut = |bytes: usize| if at_end { Candidate::No } else { Candidate::Need(bytes) };
     let head = here.get(at..at + 12).ok_or(cut(at + 12))?;
+    let magics = [word(head, 8, false), word(head, 8, true)];
+    if word(head, 0, false) == SECTION && !magics.contains(&BYTE_ORDER_MAGIC) {
+        return Err(Candidate::No);
+    }
     let length = word(head, 4, swapped);
     let is_length = length >= MIN_BLOCK && length.is_multiple_of(4);
     if !is_length || length > MAX_CONTIGUOUS {

@@ -51,6 +51,11 @@ fn is_read_whole(block_type: u32) -> bool {
 }
 
 impl Decoder {
+    /// Whether a section header here leads to a bad block, in a file without slots.
+    fn is_stray(&self) -> bool {
+        self.slots.is_none() && self.offset < self.doubtful_to
+    }
+
     /// Decodes the block at the start of `here`.
     pub(super) fn block(&mut self, here: &[u8], at_end: bool) -> Turn {
         let (here, at_end) = match self.within_slot(here, at_end) {
@@ -72,8 +77,8 @@ impl Decoder {
                 let kind = DamageKind::ByteOrder { magic: word(here, 8, false) };
                 return self.lose_block(here, kind);
             }
-            if self.begun != Some(self.offset) {
-                if self.slots.is_some() || self.offset < self.doubtful_to {
+            if self.begun != Some(self.offset) && !self.is_stray() {
+                if self.slots.is_some() {
                     return self.lose_block(here, DamageKind::StraySection);
                 }
                 if let Some(turn) = self.begin_section(here, at_end) {
@@ -104,6 +109,12 @@ impl Decoder {
         if trailing != length {
             let kind = DamageKind::LengthMismatch { leading: length, trailing };
             return self.lose_block(here, kind);
+        }
+        if block_type == SECTION && self.begun != Some(self.offset) && self.is_stray() {
+            // It is not searched behind it: its lengths were right when its chain was followed.
+            let kind = DamageKind::StraySection;
+            let damage = Damage { offset: self.offset, kind, skipped: length.into() };
+            return Turn::say(bytes, Step::Damage(damage));
         }
         self.swapped = swapped;
         match self.body(block_type, &here[8..bytes - 4]) {

@@ -1,7 +1,8 @@
 //! The descriptions of a file's sections and interfaces, and the counters of these.
 
+use super::block_type::SECTION;
 use super::options::{Malformed, Options, number};
-use super::{MAX_NAME_BYTES, MAX_TEXT_BYTES, Resolution, half, word};
+use super::{BYTE_ORDER_MAGIC, MAX_NAME_BYTES, MAX_TEXT_BYTES, Resolution, half, word};
 use crate::headers::LinkType;
 
 /// What a section header says of its section. Texts that it does not have are empty.
@@ -19,6 +20,17 @@ pub struct Section {
 }
 
 impl Section {
+    /// Reads the section header at the start of a file. `None` if there is none, or not all of it.
+    #[must_use]
+    pub fn at_start(bytes: &[u8]) -> Option<Section> {
+        let head = bytes.get(..12)?;
+        let swapped = word(head, 8, true) == BYTE_ORDER_MAGIC;
+        let is_section =
+            word(head, 0, false) == SECTION && word(head, 8, swapped) == BYTE_ORDER_MAGIC;
+        let end = (word(head, 4, swapped) as usize).checked_sub(4)?;
+        bytes.get(8..end).filter(|_| is_section).map(|body| Section::parse(body, swapped))
+    }
+
     /// Reads the body of a Section Header Block, up to a malformed option.
     ///
     /// Source: draft-ietf-opsawg-pcapng, section 4.1.
@@ -29,9 +41,11 @@ impl Section {
             match code {
                 1 => {
                     let end = if section.comment.is_empty() { "" } else { "\n" };
-                    let room = MAX_TEXT_BYTES.saturating_sub(section.comment.len() + end.len());
-                    section.comment += end;
-                    section.comment += &text(value, room);
+                    let used = section.comment.len() + end.len();
+                    if used < MAX_TEXT_BYTES && !value.is_empty() {
+                        section.comment += end;
+                        section.comment += &text(value, MAX_TEXT_BYTES - used);
+                    }
                 }
                 2 => section.hardware = text(value, MAX_NAME_BYTES),
                 3 => section.os = text(value, MAX_NAME_BYTES),

@@ -200,12 +200,7 @@ impl CaptureReader {
 
     /// Returns what the first section header of a regular file says, if it is at the file's start.
     pub fn first_section(&self) -> Option<Section> {
-        if self.input.is_pipe() {
-            return None;
-        }
-        let mut decoder = Decoder::new();
-        let _ = decoder.next(self.window.rest(), &mut 0, self.is_read);
-        decoder.sections().first().cloned()
+        if self.input.is_pipe() { None } else { Section::at_start(self.window.rest()) }
     }
 
     /// Returns the next element; blocks for it if the file is a pipe.

@@ -151,6 +151,21 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Whether one of the first pieces is sound. A recording that is not compressed has trailers,
+    /// too, but no blocks.
+    pub(super) fn has_sound_piece(&self) -> bool {
+        let mut before = Boundary::START;
+        for _ in 0..MOST_TOGETHER {
+            let Some(&at) = self.ends.get(before.next as usize) else { return false };
+            let end = self.boundary(self.ends.partition_point(|end| *end <= at));
+            if self.is_sound(before, end) {
+                return true;
+            }
+            before = end;
+        }
+        false
+    }
+
     /// Records the segments up to `end`.
     fn accept(&mut self, end: Boundary) {
         self.segment_bytes = end.segment_bytes;

@@ -172,6 +172,9 @@ impl Table {
     fn find(file: &File) -> Option<Self> {
         let is_headless = is_headless(file)?;
         let walk = Walk::through(file)?;
+        if is_headless && !walk.has_sound_piece() {
+            return None;
+        }
         let (end, segment_bytes, surplus) = (walk.end(), walk.segment_bytes, walk.surplus);
         let blocks_end = surplus.unwrap_or(file.metadata().ok()?.len());
         let behind = blocks_end.saturating_sub(end).min(2 * segment_bytes);

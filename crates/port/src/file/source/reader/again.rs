@@ -23,6 +23,8 @@ use super::CaptureReader;
 /// How often a segment is read again, and how long a write may take meanwhile. Nobody writes while
 /// a fuzzer reads.
 const TRIES: u32 = 3;
+/// The same while a recorder has the file locked: half a second, for a disk that is busy.
+const TRIES_WHILE_WRITTEN: u32 = if cfg!(fuzzing) { TRIES } else { 100 };
 const PAUSE: Duration = Duration::from_millis(if cfg!(fuzzing) { 0 } else { 5 });
 
 impl CaptureReader {
@@ -42,7 +44,8 @@ impl CaptureReader {
             if end + written < file_bytes || SegmentIndex::parse(segment).is_ok() {
                 continue;
             }
-            if !read_until_whole(segment, |place| input.read_at(start, place)) {
+            let tries = if input.is_locked() { TRIES_WHILE_WRITTEN } else { TRIES };
+            if !read_until_whole(segment, tries, |place| input.read_at(start, place)) {
                 *is_at_rest = true;
                 return;
             }
@@ -52,9 +55,13 @@ impl CaptureReader {
 
 /// Reads a segment until its checksum holds, and replaces `segment` by it. False, and nothing is
 /// replaced, if no try succeeds.
-fn read_until_whole(segment: &mut [u8], mut read: impl FnMut(&mut [u8]) -> bool) -> bool {
+fn read_until_whole(
+    segment: &mut [u8],
+    tries: u32,
+    mut read: impl FnMut(&mut [u8]) -> bool,
+) -> bool {
     let mut again = vec![0; segment.len()];
-    for number in 0..TRIES {
+    for number in 0..tries {
         if number > 0 {
             thread::sleep(PAUSE);
         }
@@ -188,7 +195,7 @@ mod tests {
         let torn = [&first[..32 << 10], &second[32 << 10..]].concat();
         for whole in 1..=TRIES + 1 {
             let (mut segment, mut reads) = (torn.clone(), 0);
-            let is_whole = read_until_whole(&mut segment, |place| {
+            let is_whole = read_until_whole(&mut segment, TRIES, |place| {
                 reads += 1;
                 place.copy_from_slice(if reads == whole { &second } else { &torn });
                 true
@@ -197,7 +204,7 @@ mod tests {
             assert_eq!(segment, if is_whole { second.clone() } else { torn.clone() });
         }
         let mut segment = torn.clone();
-        assert!(!read_until_whole(&mut segment, |_| false));
+        assert!(!read_until_whole(&mut segment, TRIES, |_| false));
         assert_eq!(segment, torn);
     }
 }

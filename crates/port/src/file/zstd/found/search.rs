@@ -69,8 +69,8 @@ impl Walk<'_> {
                 let found = self.boundary_at(at + (start + TAIL_BYTES) as u64);
                 let begin = found.filter(|begin| can_follow(from, *begin));
                 let Some(run) = begin.and_then(|begin| self.run(begin)) else { continue };
-                if run.is_long && self.is_sure(&run) {
-                    return Some(self.choose(runs, run));
+                if run.is_long && self.is_sure(&run, is_cut) {
+                    return Some(self.choose(runs, run, is_cut));
                 }
                 let more = MORE_SEGMENTS * run.begin.segment_bytes + SURE_BYTES;
                 limit = limit.min(run.end.at + more);
@@ -82,8 +82,8 @@ impl Walk<'_> {
         }
         runs.sort_by_key(|run| Reverse(run.bytes()));
         let mut longest = runs.iter().take(MOST_RUNS).copied();
-        let sure = longest.find(|run| !is_cut && self.is_sure(run))?;
-        Some(self.choose(runs, sure))
+        let sure = longest.find(|run| !is_cut && self.is_sure(run, is_cut))?;
+        Some(self.choose(runs, sure, is_cut))
     }
 
     /// Follows the segments behind a trailer. `None` if there are none, and more bytes than end the
@@ -101,10 +101,11 @@ impl Walk<'_> {
         (run.is_long || run.bytes() > 0).then_some(run)
     }
 
-    /// Whether one of its first segments is sound, or the frame ends behind its trailer.
-    fn is_sure(&self, run: &Run) -> bool {
+    /// Whether one of its first segments is sound, or the frame ends behind its trailer, unless
+    /// the file is only cut there.
+    fn is_sure(&self, run: &Run, is_cut: bool) -> bool {
         if run.bytes() == 0 {
-            return run.is_long;
+            return run.is_long && !is_cut;
         }
         let mut before = run.begin;
         for _ in 0..EXAMINED {
@@ -118,11 +119,11 @@ impl Walk<'_> {
     }
 
     /// Returns the start of a run, or of a shorter one before it whose numbers fit.
-    fn choose(&self, mut runs: Vec<Run>, sure: Run) -> Boundary {
+    fn choose(&self, mut runs: Vec<Run>, sure: Run, is_cut: bool) -> Boundary {
         // If no segment were between them, it would be one run.
         runs.retain(|run| run.end.next < sure.begin.next && can_follow(run.end, sure.begin));
         runs.sort_by_key(|run| Reverse(run.bytes()));
-        let before = runs.iter().take(MOST_RUNS).find(|run| self.is_sure(run));
+        let before = runs.iter().take(MOST_RUNS).find(|run| self.is_sure(run, is_cut));
         before.map_or(sure.begin, |run| run.begin)
     }
 }
