@@ -3,6 +3,7 @@
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_TARGETS := files_decode headers_parse memif_peer recordings share_messages texts vhost_guest
 FUZZ_SECONDS ?= 20
+SEEDS ?= 10000
 MIRI_CASES ?= 4
 MIRI_SEEDS ?= 8
 TSAN_S ?= 60
@@ -19,7 +20,7 @@ DPDK := $(if $(HAS_DPDK),--features burstline/dpdk --features burstline-lab/dpdk
 LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri tsan fuzz-smoke guest \
+.PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint seeds loom miri tsan fuzz-smoke guest \
   ten guest-cards guest-lab guest-service guest-switch install install-c install-pcap header documents report-check runs setup \
   figures book campaign dist sbom wheel python abi publishable semver fleet buses daq programs suricata-alerts
 
@@ -103,6 +104,10 @@ lint: ## Check format, clippy, documentation and house rules
 	@$(if $(DPDK),cargo clippy --quiet -p burstline -p burstline-lab --locked \
 	  -- -D warnings)
 	@cargo run --quiet --locked -p xtask -- check
+
+seeds: ## Damage SEEDS recordings (10000), and cut the power while they are made: make seeds [SEEDS=10000]
+	@scripts/setup rust
+	@BURSTLINE_SEEDS=$(SEEDS) cargo test --quiet --workspace --locked $(DPDK) --test recordings -- seed --nocapture
 
 loom: ## Check every interleaving of the edges of log and card, within loom's bounds
 	@scripts/setup rust

@@ -201,7 +201,7 @@ fn a_forged_section_and_one_flipped_bit_lose_one_segment_of_sixty_thousand_packe
 #[test]
 fn a_broken_segment_before_a_cut_tail_leaves_nothing_unaccounted() {
     let folder = Folder::new();
-    let made = record(&mut Random::of_seed(3), 200, HashKind::None, S);
+    let made = record(&mut Random(3), 200, HashKind::None, S);
     let at = made.segments.len() / 2;
     let mut file = made.segments[..=at].concat();
     file[at * S + 100] ^= 1;

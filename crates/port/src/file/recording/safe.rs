@@ -474,7 +474,7 @@ mod tests {
             Mark { packets, bytes: 100, by_port: [PortTally { port: 7, tally }].into() }
         };
         let close = |written| {
-            safe.close(Closed { output: Box::new(()), written, removes: None });
+            safe.close(Closed { output: Box::new(()), written });
         };
         // fdatasync(2) fails on it.
         let open = || safe.open(File::open("/dev/null").unwrap(), Path::new("x"), false);
