@@ -32,7 +32,8 @@ const STATUS_OUTGOING: u32 = 1 << 16;
 /// another core, and one line takes longer from there than a short packet takes here.
 const AHEAD_BYTES: usize = 1024;
 
-/// Most bytes that are prefetched for a packet: the processor sees by itself that a long one is read.
+/// Most bytes that are prefetched for a packet: the processor sees by itself that a long one is
+/// read.
 const AHEAD_BYTES_MOST: usize = 256;
 
 /// Offset of the address from the packet's header.

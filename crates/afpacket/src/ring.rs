@@ -157,8 +157,8 @@ impl Ring {
     pub fn in_ring(&self) -> u64 {
         let blocks = self.memory.blocks();
         let mut packets = u64::from(self.held_left());
-        // The kernel fills blocks in turn. The first that it still has is the open one: those behind
-        // it are unused, and count 0, which `release` ensures.
+        // The kernel fills blocks in turn. The first that it still has is the open one. Those
+        // behind it are unused, and count 0, which `release` ensures.
         for ahead in usize::from(self.held.is_some())..blocks {
             let block = (self.next + ahead) % blocks;
             let is_open = !self.is_ours(block);

@@ -122,7 +122,7 @@ impl Plain {
         self.output.bytes + self.filled as u64
     }
 
-    /// Returns the most bytes that closing counts will take, which describe so many more interfaces.
+    /// Returns the most bytes that closing counts will take. They describe `more` interfaces.
     pub(super) fn closing_bytes(&self, more: u64) -> u64 {
         match &self.encoder {
             Encoder::Pcapng(encoder) => {

@@ -14,7 +14,8 @@ const UNDER_WAY_BYTES: usize = 4 << 20;
 const WRITES_LEAST: usize = 2;
 
 /// A flush writes the current segment into its slot if none was written for so long, or for half as
-/// long as `--flush` says. It costs as much as some 10,000 packets, and is done again for a full one.
+/// long as `--flush` says. It costs as much as some 10,000 packets, and is done again for a full
+/// one.
 const WRITE_AFTER: Duration = Duration::from_secs(1);
 
 /// Creates the queue for segments of this size.

@@ -8,8 +8,8 @@
 //!
 //! Each file is a recording on its own, with its own numbers, and gets a segment's worth of packets
 //! at a time. A rotation continues in each folder. As `set:` the files are one source again, in
-//! order of time. A loss is in the closing counts of one file only, the next one that is closed, so
-//! that the counts of all files add up.
+//! order of time. A loss is in the closing counts of one file only, the next one that is closed. So
+//! the counts of all files add up.
 
 use burstline_log::Burst;
 

@@ -6,12 +6,12 @@
 //! ```
 //!
 //! A packet may contain blocks. Several in a row may contain blocks that lead from one into the
-//! next and pass over the real ones. But a block has its length at both ends, so there is only one
-//! before it, and blocks that lead to it from elsewhere cannot exist. So the real blocks lead past
-//! the place where the forged ones end, and start before it: those that lead further are real.
+//! next and pass over the real ones. But a block has its length at both ends, so only one leads to
+//! the block behind it. So the real blocks lead past the place where the forged ones end, and start
+//! before it: those that lead further are real.
 //!
-//! If both lead [`REACH`] bytes on, those of the current section are taken, not those of another. If
-//! a section header is on the way to a bad block, it may be part of a packet, and is passed.
+//! If both lead [`REACH`] bytes on, those of the current section are taken, not those of another.
+//! If a section header is on the way to a bad block, it may be part of a packet, and is passed.
 
 use super::super::block_type::SECTION;
 use super::super::blocks::is_known;
