@@ -69,13 +69,16 @@ impl<W: FnMut(&Burst<'_>) + Send> Work for W {
 /// leaves its core to another.
 const THREADS_A_CORE: usize = 4;
 
+/// What the threads of works have done: a thread has one or several sources.
+type Worked<O> = Crew<Vec<Counted<O>>, ()>;
+
 /// Runs the sources and their works on threads named after `stage`.
 pub(crate) fn run_works<W: Work>(
     job: &Job<'_>,
     sources: &mut [Inlet],
     works: Vec<W>,
     stage: &str,
-) -> Result<Crew<Vec<Counted<W::Outcome>>, ()>, EngineError> {
+) -> Result<Worked<W::Outcome>, EngineError> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     // With named cores, there is one for each source.
     let most = if job.threads.cores.is_empty() { THREADS_A_CORE * cores } else { usize::MAX };
@@ -89,7 +92,7 @@ fn run_within<W: Work>(
     works: Vec<W>,
     stage: &str,
     most: usize,
-) -> Result<Crew<Vec<Counted<W::Outcome>>, ()>, EngineError> {
+) -> Result<Worked<W::Outcome>, EngineError> {
     let (pool, mut first, mut files) = (Pool(Mutex::default()), Vec::new(), 0);
     for (index, (source, work)) in sources.iter_mut().zip(works).enumerate() {
         let is_file = is_file(source);

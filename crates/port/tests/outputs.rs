@@ -194,7 +194,7 @@ fn a_ring_of_small_files_makes_as_much_room_as_was_asked_for() {
     fs::write(disk.0.join("others"), vec![7; 5 * MIB as usize]).unwrap();
     record(500);
     to.finish().unwrap();
-    let free = free_bytes(&File::open(&disk.0).unwrap()).unwrap();
+    let free = free_bytes(File::open(&disk.0).unwrap()).unwrap();
     assert!(free >= 6 * MIB, "{free}");
     let left = fs::read_dir(&disk.0).unwrap().count();
     assert!((30..55).contains(&left), "{left}");
