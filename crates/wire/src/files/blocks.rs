@@ -99,10 +99,15 @@ impl Decoder {
             return self.start_skip(length);
         }
         if here.len() < bytes {
-            return if at_end {
-                self.lose_block(here, self.cut_short(here, bytes))
-            } else {
-                Turn::need(bytes)
+            return match (at_end, &self.slots) {
+                (false, _) => Turn::need(bytes),
+                (true, None) => self.lose_block(here, self.cut_short(here, bytes)),
+                // The rest is this block's. It may be a packet, and a packet may contain blocks.
+                (true, Some(_)) => {
+                    let (kind, skipped) = (self.cut_short(here, bytes), here.len() as u64);
+                    let damage = Damage { offset: self.offset, kind, skipped };
+                    Turn::say(here.len(), Step::Damage(damage))
+                }
             };
         }
         let trailing = word(here, bytes - 4, swapped);
