@@ -99,16 +99,7 @@ impl Decoder {
             return self.start_skip(length);
         }
         if here.len() < bytes {
-            return match (at_end, &self.slots) {
-                (false, _) => Turn::need(bytes),
-                (true, None) => self.lose_block(here, self.cut_short(here, bytes)),
-                // The rest is this block's. It may be a packet, and a packet may contain blocks.
-                (true, Some(_)) => {
-                    let (kind, skipped) = (self.cut_short(here, bytes), here.len() as u64);
-                    let damage = Damage { offset: self.offset, kind, skipped };
-                    Turn::say(here.len(), Step::Damage(damage))
-                }
-            };
+            return if at_end { self.cut_block(here, bytes) } else { Turn::need(bytes) };
         }
         let trailing = word(here, bytes - 4, swapped);
         if trailing != length {
@@ -192,6 +183,17 @@ impl Decoder {
         let left = u64::from(length) - 12;
         self.mode = Mode::Skip { start: self.offset, left, length };
         Turn::pass(8)
+    }
+
+    /// Notes a block of `bytes` bytes that the end of the file cuts.
+    fn cut_block(&mut self, here: &[u8], bytes: usize) -> Turn {
+        let kind = self.cut_short(here, bytes);
+        if self.slots.is_none() {
+            return self.lose_block(here, kind);
+        }
+        // The rest is this block's. It may be a packet, and a packet may contain blocks.
+        let damage = Damage { offset: self.offset, kind, skipped: here.len() as u64 };
+        Turn::say(here.len(), Step::Damage(damage))
     }
 
     /// Parses the body of a block whose lengths agree.
