@@ -169,11 +169,14 @@ fn cut_power(seeds: impl Iterator<Item = u64>, segment_bytes: usize, packets: u6
     ledger(recorded, delivered, &[("corrupt or missing", named), ("cut", cut)]);
 }
 
+/// Seeds that found a bug: blocks inside a packet that is cut at the end of the file came out.
+const FOUND: [u64; 1] = [5686];
+
 #[test]
 fn no_seed_of_a_power_cut_loses_a_synced_segment() {
     let (first, last) = seeds();
     let what = format!("power cuts, every third of seeds {first} to {last}");
-    cut_power((first..=last).step_by(3), S, 150, &what);
+    cut_power((first..=last).step_by(3).chain(FOUND), S, 150, &what);
 }
 
 #[test]
