@@ -10,7 +10,7 @@
 //!
 //! Each source has a thread, unless there are many files: a file can wait, so a thread that has
 //! read one takes the next. There are a few such threads for each core. A file has the same worker,
-//! and so the same order, tally and row, whoever runs it.
+//! and so the same order, tally and row, on any thread.
 //!
 //! Invariants:
 //! - C1: a worker owns its source, scratch, work and tally exclusively; only the budget, the stop
@@ -174,8 +174,9 @@ impl<W: Work> Step for Lane<'_, '_, W> {
         self.lost + self.worker.show_losses()
     }
 
-    fn flush(&mut self) {
+    fn flush(&mut self) -> bool {
         self.worker.flush();
+        true
     }
 
     fn newest_ns(&self) -> u64 {

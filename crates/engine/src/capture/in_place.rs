@@ -140,12 +140,8 @@ impl Step for InPlace<'_> {
     }
 
     /// Flushes the sink when there are no packets.
-    fn flush(&mut self) {
-        self.recorded.flush(self.sink, &self.job.clock);
-    }
-
-    fn is_flushed(&self) -> bool {
-        self.recorded.is_flushed()
+    fn flush(&mut self) -> bool {
+        self.recorded.flush(self.sink, &self.job.clock)
     }
 
     fn stop_sources(&mut self) -> bool {

@@ -86,11 +86,9 @@ pub(crate) trait Step: Send {
         0
     }
 
-    /// Flushes what was sent so far, at a moment without packets: every 100 ms at most.
-    fn flush(&mut self) {}
-
-    /// Whether the last flush left nothing for later. If not, it is called again, as above.
-    fn is_flushed(&self) -> bool {
+    /// Flushes what was sent so far, at a moment without packets: every 100 ms at most. Returns
+    /// whether nothing is left for later. If something is, it is called again.
+    fn flush(&mut self) -> bool {
         true
     }
 
@@ -198,8 +196,7 @@ pub(super) fn run<S: Step>(job: &Job<'_>, mut step: S, number: Option<usize>) ->
             Next::Wait | Next::WaitForOthers | Next::WaitForRoom => {}
         }
         if !is_flushed && now_ns - flushed_ns >= LOSSES_EVERY_NS {
-            step.flush();
-            (is_flushed, flushed_ns) = (step.is_flushed(), now_ns);
+            (is_flushed, flushed_ns) = (step.flush(), now_ns);
         }
         let pause = Pause { waiter: &mut waiter, now_ns, clock };
         let has_slept = match polled.next {

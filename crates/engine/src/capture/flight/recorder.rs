@@ -223,10 +223,8 @@ impl Step for FlightRecorder<'_, '_> {
     }
 
     /// Flushes the open file.
-    fn flush(&mut self) {
-        if self.until_ns.is_some() {
-            self.recorded.flush(self.sink, &self.job.clock);
-        }
+    fn flush(&mut self) -> bool {
+        self.until_ns.is_none() || self.recorded.flush(self.sink, &self.job.clock)
     }
 
     fn show(&mut self) {
@@ -246,10 +244,6 @@ impl Step for FlightRecorder<'_, '_> {
         }
         losses.add(Loss::Expired, self.lanes.iter().map(LogPart::expired_by_now).sum());
         self.job.show_losses_behind(0, losses)
-    }
-
-    fn is_flushed(&self) -> bool {
-        self.recorded.is_flushed()
     }
 
     fn end(mut self) -> Home {

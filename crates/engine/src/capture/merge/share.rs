@@ -288,16 +288,10 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Behind<'_, S> {
         }
     }
 
-    fn flush(&mut self) {
-        if let Self::Recorder(recorder) = self {
-            recorder.flush();
-        }
-    }
-
-    fn is_flushed(&self) -> bool {
+    fn flush(&mut self) -> bool {
         match self {
             Self::Leader(_) => true,
-            Self::Recorder(recorder) => recorder.is_flushed(),
+            Self::Recorder(recorder) => recorder.flush(),
         }
     }
 

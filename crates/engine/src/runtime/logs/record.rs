@@ -64,8 +64,6 @@ pub(crate) struct Recorded {
     pub(crate) error: Option<EngineError>,
     /// The loss cause of further packets, once the sink is broken.
     cause: Option<Loss>,
-    /// Whether the last flush left nothing for later.
-    is_flushed: bool,
 }
 
 /// A recorder thread's state. Its sink is either borrowed, or owned and dropped at its end.
@@ -226,12 +224,8 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Recorder<'_, S> {
         self.recorded.span.last_ns
     }
 
-    fn flush(&mut self) {
-        self.recorded.flush(&mut *self.sink, &self.job.clock);
-    }
-
-    fn is_flushed(&self) -> bool {
-        self.recorded.is_flushed()
+    fn flush(&mut self) -> bool {
+        self.recorded.flush(&mut *self.sink, &self.job.clock)
     }
 
     fn end(mut self) -> Recorded {
@@ -252,7 +246,6 @@ impl Recorded {
             span: Span::default(),
             error: None,
             cause: None,
-            is_flushed: true,
         }
     }
 
@@ -265,20 +258,17 @@ impl Recorded {
         }
     }
 
-    /// Flushes the sink if that is due, unless it is broken.
-    pub(crate) fn flush(&mut self, sink: &mut dyn Sink, clock: &JobClock<'_>) {
-        self.is_flushed = true;
-        if self.cause.is_none() {
-            let flushed = sink.flush_when_due();
-            self.ask(sink);
-            self.is_flushed = *flushed.as_ref().unwrap_or(&true);
-            self.heed(flushed.map(drop), clock);
+    /// Flushes the sink if that is due, unless it is broken. Returns whether nothing is left for
+    /// later.
+    pub(crate) fn flush(&mut self, sink: &mut dyn Sink, clock: &JobClock<'_>) -> bool {
+        if self.cause.is_some() {
+            return true;
         }
-    }
-
-    /// Returns whether the last flush left nothing for later.
-    pub(crate) fn is_flushed(&self) -> bool {
-        self.is_flushed
+        let flushed = sink.flush_when_due();
+        self.ask(sink);
+        let is_flushed = *flushed.as_ref().unwrap_or(&true);
+        self.heed(flushed.map(drop), clock);
+        is_flushed
     }
 
     /// Has the sink do what is due by the clock, unless it is broken.
