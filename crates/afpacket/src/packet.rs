@@ -32,10 +32,6 @@ const STATUS_OUTGOING: u32 = 1 << 16;
 /// another core, and one line takes longer from there than a short packet takes here.
 const AHEAD_BYTES: usize = 1024;
 
-/// Most bytes that are prefetched for a packet: the processor sees by itself that a long one is
-/// read.
-const AHEAD_BYTES_MOST: usize = 256;
-
 /// Offset of the address from the packet's header.
 const ADDRESS_AT: usize = size_of::<tpacket3_hdr>();
 
@@ -128,7 +124,7 @@ pub(super) fn take(block: &mut [u8], at: usize) -> Option<(RingPacket, usize)> {
         return None;
     }
     let ahead = block.as_ptr().wrapping_add(at + AHEAD_BYTES);
-    prefetch::lines_to_read(ahead, next.min(AHEAD_BYTES_MOST));
+    prefetch::start_to_read(ahead, next);
     if status & libc::TP_STATUS_VLAN_VALID != 0 {
         let tag = tag(header, status);
         original_length = original_length.saturating_add(TAG_BYTES as u32);

@@ -180,7 +180,7 @@ impl Ring {
         in_turn.take_while(|&block| self.is_ours(block)).count()
     }
 
-    /// Whether the kernel has handed a block over. Relaxed: whoever asks does not read its bytes.
+    /// Whether the kernel has handed a block over. Relaxed: the callers do not read its bytes.
     fn is_ours(&self, block: usize) -> bool {
         self.memory.status(block).load(Relaxed) & libc::TP_STATUS_USER != 0
     }

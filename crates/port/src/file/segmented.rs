@@ -22,6 +22,7 @@ pub(super) mod slots;
 
 use std::collections::VecDeque;
 use std::io;
+use std::time::{Duration, Instant};
 
 use burstline_sys::direct::{AlignedBuffer, WriteQueue};
 use burstline_sys::prefetch;
@@ -36,10 +37,13 @@ use super::recording::Flush;
 use super::sink::ClosingCounts;
 use slots::Slots;
 
-/// How far ahead of a block lines of the segment are prefetched, in bytes; and the most for a
-/// block: the processor sees by itself that a long one is written.
+/// How far ahead of a block lines of the segment are prefetched, in bytes.
 const AHEAD_BYTES: usize = 512;
-const AHEAD_BYTES_MOST: usize = 256;
+
+/// A flush writes the open segment into its slot if none was written for so long, or for half as
+/// long as `--flush` says. It costs as much as some 10,000 packets, and is done again for a full
+/// one. A compressed segment is written once, so that takes a segment of the capture each time.
+const WRITE_AFTER: Duration = Duration::from_secs(1);
 
 /// The hash kind of sketches, independent of the job's.
 pub(super) const SKETCHED: HashKind = HashKind::FiveTuple;
@@ -68,6 +72,8 @@ pub(super) struct Segmented {
     is_closed: bool,
     /// Whether the open segment has unwritten blocks.
     is_dirty: bool,
+    /// When a segment was written or handed over last, or the file began.
+    written_at: Instant,
     /// Packets in sealed segments, including those being written.
     sealed: u64,
     /// For each full segment being written, in order: what is certainly in the file before it.
@@ -111,6 +117,7 @@ impl Segmented {
             losses: [0; LOSS_CAUSES],
             is_closed: false,
             is_dirty: false,
+            written_at: Instant::now(),
             sealed: 0,
             under_way: VecDeque::new(),
             settled: 0,
@@ -163,7 +170,7 @@ impl Segmented {
         let mut ahead = self.slots.bytes().as_ptr().wrapping_add(end);
         let packets = packets.inspect(|packet| {
             let bytes = packet.block_bytes();
-            prefetch::lines_to_write(ahead, bytes.min(AHEAD_BYTES_MOST));
+            prefetch::start_to_write(ahead, bytes);
             ahead = ahead.wrapping_add(bytes);
         });
         let run = self.encoder.push_plain(self.slots.bytes_mut(), interface, packets);
@@ -205,8 +212,16 @@ impl Segmented {
 
     /// Whether a flush has something to write, but not yet according to `flush`.
     pub(super) fn can_wait(&self, flush: Option<Flush>) -> bool {
-        let bytes = self.encoder.blocks_end() as u64;
-        self.is_dirty && self.slots.can_wait(flush, bytes.saturating_sub(self.flushed.end))
+        let Flush { after_ns, bytes } = flush.unwrap_or(Flush { after_ns: None, bytes: None });
+        let unwritten = (self.encoder.blocks_end() as u64).saturating_sub(self.flushed.end);
+        let after = Duration::from_nanos(after_ns.unwrap_or(u64::MAX));
+        let after = match self.slots.can_rewrite() {
+            // The other half of the time is for the sync.
+            true => (after / 2).min(WRITE_AFTER),
+            false => after,
+        };
+        let is_little = bytes.is_none_or(|most| unwritten < most);
+        self.is_dirty && is_little && self.written_at.elapsed() < after
     }
 
     /// Writes the open segment into its slot in its current state, once all before it are written.
@@ -223,7 +238,7 @@ impl Segmented {
         self.encoder.finish(self.slots.bytes_mut(), &self.losses);
         self.write_header()?;
         self.slots.rewrite(self.encoder.file_offset())?;
-        self.is_dirty = false;
+        (self.is_dirty, self.written_at) = (false, Instant::now());
         let end = self.encoder.blocks_end() as u64;
         self.flushed = Part { packets: self.encoder.packets().into(), end };
         Ok(())
@@ -357,7 +372,7 @@ impl Segmented {
         self.header = None;
         self.losses = [0; LOSS_CAUSES];
         self.flushed = Part::default();
-        self.is_dirty = false;
+        (self.is_dirty, self.written_at) = (false, Instant::now());
         Ok(())
     }
 

@@ -16,18 +16,22 @@ pub fn to_read<T>(at: *const T) {
     let _ = at;
 }
 
-/// Prefetches `bytes` from `at` on for reading, a line at a time. Any addresses will do.
+/// The most bytes that are prefetched at a time: the processor sees by itself that many bytes are
+/// read or written one after the other.
+const START_BYTES_MOST: usize = 256;
+
+/// Prefetches the start of the `bytes` from `at` on for reading. Any addresses will do.
 #[inline(always)]
-pub fn lines_to_read(at: *const u8, bytes: usize) {
-    for line in (0..bytes).step_by(LINE_BYTES) {
+pub fn start_to_read(at: *const u8, bytes: usize) {
+    for line in (0..bytes.min(START_BYTES_MOST)).step_by(LINE_BYTES) {
         to_read(at.wrapping_add(line));
     }
 }
 
-/// As [`lines_to_read`], for writing.
+/// As [`start_to_read`], for writing.
 #[inline(always)]
-pub fn lines_to_write(at: *const u8, bytes: usize) {
-    for line in (0..bytes).step_by(LINE_BYTES) {
+pub fn start_to_write(at: *const u8, bytes: usize) {
+    for line in (0..bytes.min(START_BYTES_MOST)).step_by(LINE_BYTES) {
         to_write(at.wrapping_add(line));
     }
 }

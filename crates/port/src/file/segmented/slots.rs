@@ -1,22 +1,15 @@
 //! Writes segments: each to its slot in a file, or contiguous and compressed.
 
 use std::io;
-use std::time::{Duration, Instant};
 
 use burstline_sys::direct::{OutputFile, WriteQueue};
 
 use super::super::layout::source;
-use super::super::recording::Flush;
 use super::super::zstd::packed::Packer;
 
 /// Bytes being written at a time, and the minimum number of writes for that.
 const UNDER_WAY_BYTES: usize = 4 << 20;
 const WRITES_LEAST: usize = 2;
-
-/// A flush writes the current segment into its slot if none was written for so long, or for half as
-/// long as `--flush` says. It costs as much as some 10,000 packets, and is done again for a full
-/// one.
-const WRITE_AFTER: Duration = Duration::from_secs(1);
 
 /// Creates the queue for segments of this size.
 pub(in super::super) fn queue(segment_bytes: usize) -> io::Result<WriteQueue> {
@@ -32,22 +25,12 @@ pub(in super::super) fn under_way_bytes(segment_bytes: usize) -> usize {
 #[expect(clippy::large_enum_variant, reason = "a file has one of them")]
 pub(in super::super) enum Slots {
     /// Segments at fixed offsets, with several writes in progress.
-    Placed {
-        output: OutputFile,
-        queue: WriteQueue,
-        /// When a segment was written or handed over last, or the file began.
-        written_at: Instant,
-    },
+    Placed { output: OutputFile, queue: WriteQueue },
     /// Compressed segments, each written once and whole.
     Packed(Packer),
 }
 
 impl Slots {
-    /// Returns fixed slots in a file.
-    pub(in super::super) fn placed(output: OutputFile, queue: WriteQueue) -> Self {
-        Self::Placed { output, queue, written_at: Instant::now() }
-    }
-
     /// Returns the current segment.
     #[inline]
     pub(in super::super) fn bytes(&self) -> &[u8] {
@@ -70,28 +53,10 @@ impl Slots {
         matches!(self, Self::Placed { .. })
     }
 
-    /// Whether a flush of the current segment, with `bytes` bytes of blocks, is not due yet.
-    pub(in super::super) fn can_wait(&self, flush: Option<Flush>, bytes: u64) -> bool {
-        match self {
-            Self::Placed { written_at, .. } => {
-                let Flush { after_ns, bytes: most } =
-                    flush.unwrap_or(Flush { after_ns: None, bytes: None });
-                // The other half of the time is for the sync.
-                let after = Duration::from_nanos(after_ns.unwrap_or(u64::MAX) / 2);
-                most.is_none_or(|most| bytes < most)
-                    && written_at.elapsed() < after.min(WRITE_AFTER)
-            }
-            Self::Packed(packer) => !packer.is_due(flush, bytes),
-        }
-    }
-
     /// Hands over the current segment for a write at `offset`.
     pub(in super::super) fn submit(&mut self, offset: u64) -> io::Result<()> {
         match self {
-            Self::Placed { output, queue, written_at } => {
-                *written_at = Instant::now();
-                queue.submit(output, offset).map_err(source)
-            }
+            Self::Placed { output, queue } => queue.submit(output, offset).map_err(source),
             Self::Packed(packer) => packer.write_in_hand(),
         }
     }
@@ -102,8 +67,7 @@ impl Slots {
     /// A segment cannot be written twice: see [`can_rewrite`](Self::can_rewrite).
     pub(in super::super) fn rewrite(&mut self, offset: u64) -> io::Result<()> {
         match self {
-            Self::Placed { output, queue, written_at } => {
-                *written_at = Instant::now();
+            Self::Placed { output, queue } => {
                 output.write_all_at(queue.bytes(), offset).map_err(source)
             }
             Self::Packed(_) => unreachable!("a compressed segment is written once"),
@@ -121,7 +85,7 @@ impl Slots {
     /// Waits for writes in progress.
     pub(in super::super) fn wait_all(&mut self) -> io::Result<()> {
         match self {
-            Self::Placed { output, queue, .. } => queue.wait_all(output).map_err(source),
+            Self::Placed { output, queue } => queue.wait_all(output).map_err(source),
             Self::Packed(_) => Ok(()),
         }
     }
@@ -171,7 +135,7 @@ impl Slots {
     /// Writes the header again, and the first `over` bytes of the current segment at `offset`:
     /// plain pcapng was written over them. Best effort: the first error is reported.
     pub(in super::super) fn restore(&mut self, header: &[u8], offset: u64, over: usize) {
-        if let Self::Placed { output, queue, .. } = self {
+        if let Self::Placed { output, queue } = self {
             let _ = output
                 .write_all_at(header, 0)
                 .and_then(|()| output.write_all_at(&queue.bytes()[..over], offset));
@@ -189,7 +153,7 @@ impl Slots {
     /// Truncates the file to `bytes`, after an error. Best effort: the first error is reported.
     pub(in super::super) fn cut(&mut self, bytes: u64) {
         match self {
-            Self::Placed { output, queue, .. } => {
+            Self::Placed { output, queue } => {
                 queue.abandon();
                 let _ = output.set_len(bytes);
             }
@@ -201,7 +165,7 @@ impl Slots {
     /// there.
     pub(in super::super) fn append(&mut self, bytes: u64, end: usize) -> io::Result<()> {
         match self {
-            Self::Placed { output, queue, .. } => {
+            Self::Placed { output, queue } => {
                 output.leave_direct().map_err(source)?;
                 output.write_all_at(&queue.bytes()[..end], bytes).map_err(source)
             }
@@ -223,7 +187,7 @@ impl Slots {
     /// Returns the file, and the queue for the next one. No write is in progress any more.
     pub(in super::super) fn into_parts(self) -> (Box<dyn Send>, Option<WriteQueue>) {
         match self {
-            Self::Placed { output, mut queue, .. } => {
+            Self::Placed { output, mut queue } => {
                 queue.abandon();
                 (Box::new(output), Some(queue))
             }

@@ -22,7 +22,7 @@ impl FileSink {
         let begun = match std::mem::replace(&mut self.body, Body::Closed) {
             Body::Opened(Target::Segments(output)) => {
                 let queue = self.queue.take().map_or_else(|| slots::queue(bytes), Ok)?;
-                self.segmented(Slots::placed(output, queue), &section, interface)?
+                self.segmented(Slots::Placed { output, queue }, &section, interface)?
             }
             Body::Opened(Target::Stream(output)) if self.layout.format == Format::Segmented => {
                 self.segmented(Slots::Packed(Packer::new(output, bytes)), &section, interface)?

@@ -28,14 +28,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::{Range, RangeInclusive};
 use std::os::unix::fs::FileExt;
-use std::time::{Duration, Instant};
 
 use burstline_wire::crc32c;
 use burstline_wire::files::{MAX_NEED, SegmentAhead, TABLE_BLOCK, Trailer};
 
 use super::super::output::Output;
 use super::super::pieces::{BLOCK_BYTES, HEADER_BYTES, stored_at};
-use super::super::recording::Flush;
 use super::ZstdReader;
 use super::block::BlockHead;
 use super::found::{Walk, least_bytes};
@@ -66,23 +64,11 @@ pub(in super::super) struct Packer {
     pub(in super::super) segment: Vec<u8>,
     /// The end of each segment's blocks in the file.
     ends: Vec<u64>,
-    /// When the last segment was written, or the file began.
-    written_at: Instant,
 }
 
 impl Packer {
     pub(in super::super) fn new(output: Output, segment_bytes: usize) -> Self {
-        let (segment, written_at) = (vec![0; segment_bytes], Instant::now());
-        Self { output, segment, ends: Vec::new(), written_at }
-    }
-
-    /// Whether the current segment, with `bytes` bytes of blocks, is to be written before it is
-    /// full. It is written once, so each time takes a segment of the capture.
-    pub(in super::super) fn is_due(&self, flush: Option<Flush>, bytes: u64) -> bool {
-        flush.is_some_and(|Flush { after_ns, bytes: most }| {
-            let after = Duration::from_nanos(after_ns.unwrap_or(u64::MAX));
-            most.is_some_and(|most| bytes >= most) || self.written_at.elapsed() >= after
-        })
+        Self { output, segment: vec![0; segment_bytes], ends: Vec::new() }
     }
 
     /// Writes a segment that its encoder has finished.
@@ -93,7 +79,6 @@ impl Packer {
         let tail_at = place.summary(&trailer).start as usize;
         self.output.write_with_tail(segment, tail_at)?;
         self.ends.push(self.output.bytes);
-        self.written_at = Instant::now();
         Ok(())
     }
 
