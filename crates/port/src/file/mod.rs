@@ -43,7 +43,7 @@ use crate::{Address, AddressError, OpenOptions, PortError, Sink, Source};
 pub(crate) use layout::KEYS as SINK_KEYS;
 pub use recording::{
     FileNaming, Flush, OutputOptions, Resumed, Rotation, RunGap, RunPiece, RunPlace,
-    newest_numbered, numbered, rotated, run_gaps,
+    newest_numbered, numbered, rotated, run_gaps, unfilled_gaps,
 };
 pub use several::stripes::striped_paths;
 pub use source::catalogue::{Capture, Captures, Chosen, catalogued, choose};

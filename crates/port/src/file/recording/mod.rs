@@ -33,7 +33,7 @@ pub(super) use chores::Made;
 pub(super) use names::{Attempts, Names, with_suffix};
 pub use names::{newest_numbered, numbered, rotated};
 pub(super) use rules::{Filled, Rules};
-pub use runs::{RunGap, RunPiece, RunPlace, run_gaps};
+pub use runs::{RunGap, RunPiece, RunPlace, run_gaps, unfilled_gaps};
 pub(super) use safe::{Closed, Mark, PortTally, Safe, Unsafe};
 pub(super) use whereabouts::{Whereabouts, removed};
 

@@ -7,9 +7,10 @@
 //!
 //! Each file of a rotation says which run made it, and how many packets of the recording are before
 //! it. Nothing else is certain. Names may be changed, and a recorder that begins again uses other
-//! numbers. A ring removes the oldest files of its run: what is missing in front is no loss. What
+//! numbers. A ring removes the oldest files of its run: what is missing in front is not lost. What
 //! is missing at the end, or between two runs, nobody can know.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::ops::Range;
@@ -58,24 +59,35 @@ impl RunGap {
         self.numbers.end - self.numbers.start
     }
 
-    /// Whether a file with some of the packets is in the folder of the file before them: then it is
-    /// not gone. Cost: opens the files of the folder.
-    pub fn is_filled(&self) -> bool {
-        let Ok(entries) = fs::read_dir(folder_of(&self.after)) else { return false };
-        let mut paths = entries.flatten().map(|entry| entry.path());
-        paths.any(|path| path.file_name() != self.after.file_name() && self.is_filled_by(&path))
+    fn is_filled_by(&self, file: &(PathBuf, RunPlace)) -> bool {
+        let (path, place) = file;
+        path.file_name() != self.after.file_name()
+            && place.run == self.run
+            && self.numbers.contains(&place.packets_before)
     }
+}
 
-    fn is_filled_by(&self, path: &Path) -> bool {
-        if !path.is_file() {
-            return false;
-        }
+/// Returns the gaps of which no packets are in another file of the folder of the file before them:
+/// such a file is not gone. Cost: opens the files of each folder once.
+pub fn unfilled_gaps(mut gaps: Vec<RunGap>) -> Vec<RunGap> {
+    let mut known: BTreeMap<PathBuf, Vec<(PathBuf, RunPlace)>> = BTreeMap::new();
+    gaps.retain(|gap| {
+        let folder = folder_of(&gap.after).to_owned();
+        let files = known.entry(folder).or_insert_with_key(|folder| places_in(folder));
+        !files.iter().any(|file| gap.is_filled_by(file))
+    });
+    gaps
+}
+
+/// Returns the files of a folder that say their place in a run.
+fn places_in(folder: &Path) -> Vec<(PathBuf, RunPlace)> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let place = |path: PathBuf| {
+        let path = path.is_file().then_some(path)?;
         let opened = CaptureReader::open(&path.to_string_lossy(), &OpenedFiles::default());
-        let place = opened.ok().and_then(|mut reader| reader.read_run_place().ok().flatten());
-        place.is_some_and(|place| {
-            place.run == self.run && self.numbers.contains(&place.packets_before)
-        })
-    }
+        Some((path, opened.ok()?.read_run_place().ok()??))
+    };
+    entries.flatten().filter_map(|entry| place(entry.path())).collect()
 }
 
 impl Display for RunGap {

@@ -316,7 +316,7 @@ impl Shared {
         let is_it = |handle: &Handle| Arc::ptr_eq(&handle.file, &file);
         // The file may have been closed meanwhile; then its later writes are synced once more.
         let closed = state.closed.iter_mut().map(|(handle, _)| handle).find(|one| is_it(one));
-        // A file that was removed when it was complete is nobody's loss.
+        // A file that was removed when it was complete has lost no packets.
         let is_lost = found == Whereabouts::Removed && closed.is_none();
         let handle = match closed {
             Some(handle) => handle,

@@ -24,7 +24,6 @@ use burstline_wire::headers::LinkType;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::super::input::{Input, Pulled};
-use super::super::recording::{START_BYTES, packets_before};
 use super::super::shown_path;
 use super::super::window::Window;
 use super::super::zstd::WINDOW_BYTES;
@@ -247,25 +246,6 @@ impl CaptureReader {
                     Found::Broken(_) | Found::End => return Ok(None),
                 }
             }
-        })
-    }
-
-    /// Returns how many packets of its recording are in the files before an unread one, if the
-    /// comment of its section says so. `None` for a pipe.
-    ///
-    /// # Errors
-    /// [`PortError::Io`].
-    ///
-    /// Cost: none beyond opening the file, as a rule.
-    pub fn read_packets_before(&mut self) -> Result<Option<u64>, PortError> {
-        if self.input.is_pipe() {
-            return Ok(None);
-        }
-        self.without_rights(|reader| {
-            while !reader.is_read && reader.window.rest().len() < START_BYTES {
-                reader.refill()?;
-            }
-            Ok(packets_before(reader.window.rest()))
         })
     }
 

@@ -25,7 +25,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use burstline_log::{Burst, Scratch, Writer};
-use burstline_sys::limits;
 
 use super::super::place::{folder_of, or_here};
 use super::super::recording::RunPlace;
@@ -41,14 +40,11 @@ use crate::{
 };
 
 pub use places::SetPlaces;
+use places::kept_open;
 use runs::Runs;
 
 /// The scheme of sets.
 pub(crate) const SET: &str = "set";
-
-/// Descriptors reserved for the rest of the job, and a number of files that always fits.
-const SPARE_FILES: u64 = 512;
-const FEW: usize = 256;
 
 /// A file still to be read, and the time of its first packet.
 struct Waiting {
@@ -104,12 +100,6 @@ struct SetSource {
     /// Account of closed files, and of the set itself.
     account: PortAccount,
     copying: Copying,
-}
-
-/// Returns how many files of a set of this many stay open until they are read.
-fn kept_open(files: usize) -> usize {
-    let limit = if files > FEW { limits::raise_open_files() } else { limits::open_files() };
-    limit.map_or(usize::MAX, |most| most.saturating_sub(SPARE_FILES) as usize)
 }
 
 /// Opens the files that an address names.

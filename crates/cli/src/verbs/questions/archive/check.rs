@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use burstline_engine::EngineError;
-use burstline_port::{OpenedFiles, RunPiece, run_gaps};
+use burstline_port::{OpenedFiles, RunPiece, run_gaps, unfilled_gaps};
 
 use super::{code, for_each, open, without_rights};
 use crate::args::CheckArgs;
@@ -30,9 +30,8 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         Ok(checked)
     })?;
     let is_stopped = checked.iter().any(|file| file.is_stopped);
-    let mut gaps = if is_stopped { Vec::new() } else { run_gaps(&pieces) };
     // A file that is there, but was not named, is not missing.
-    gaps.retain(|gap| !gap.is_filled());
+    let gaps = if is_stopped { Vec::new() } else { unfilled_gaps(run_gaps(&pieces)) };
     if !files.json {
         for gap in &gaps {
             view::print(&view::archive::gap_line(gap))?;

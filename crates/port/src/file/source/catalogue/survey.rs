@@ -82,7 +82,7 @@ impl Survey {
     ) -> Result<Option<Content>, PortError> {
         let path = reader.path().to_owned();
         loop {
-            let found = reader.read_next_after(|reader| self.pass_ahead(reader, watch))?;
+            let found = reader.read_next_after(|reader| self.pass_ahead(reader, &path, watch))?;
             if self.is_stopped {
                 return Ok(None);
             }
@@ -119,13 +119,14 @@ impl Survey {
     fn pass_ahead(
         &mut self,
         reader: &mut CaptureReader,
+        path: &Path,
         watch: &mut Watch<'_>,
     ) -> Result<(), PortError> {
-        let (path, bytes_read) = (reader.path().to_owned(), reader.bytes_read());
+        let bytes_read = reader.bytes_read();
         let passed = reader.pass_segments(|trailer, _| {
             self.segments_passed += 1;
             let is_due = self.segments_passed.is_multiple_of(LOOK_SEGMENTS);
-            self.is_stopped |= is_due && !watch(&path, bytes_read);
+            self.is_stopped |= is_due && !watch(path, bytes_read);
             if !self.is_stopped {
                 self.pass(trailer);
             }

@@ -2,7 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{files_of, folder_of, kept_open, striped_paths};
+use burstline_sys::limits;
+
+use super::{files_of, folder_of, striped_paths};
+
+/// Descriptors reserved for the rest of the job, and a number of files that always fits.
+const SPARE_FILES: u64 = 512;
+const FEW: usize = 256;
 
 /// What a job may have to open for a set after it has begun.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,4 +49,10 @@ impl SetPlaces {
     pub fn opens_later(&self) -> bool {
         self.files > kept_open(self.files)
     }
+}
+
+/// Returns how many files of a set of this many stay open until they are read.
+pub(super) fn kept_open(files: usize) -> usize {
+    let limit = if files > FEW { limits::raise_open_files() } else { limits::open_files() };
+    limit.map_or(usize::MAX, |most| most.saturating_sub(SPARE_FILES) as usize)
 }
