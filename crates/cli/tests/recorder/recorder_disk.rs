@@ -205,6 +205,13 @@ impl Disk {
         let run = other("mount", &["-t", "tmpfs", "-o", &size, "tmpfs", &path])?;
         (run.code == Some(0)).then_some(Self(directory))
     }
+
+    /// Waits until a removed file has left this many bytes free. The kernel releases the ended
+    /// job's Landlock rules with a delay, and only then the file.
+    fn wait_for_room(&self, bytes: u64) {
+        let folder = fs::File::open(self.0.file("")).unwrap();
+        wait_until("its room is free", || free_bytes(&folder).unwrap() >= bytes);
+    }
 }
 
 impl Drop for Disk {
@@ -261,9 +268,7 @@ fn fill(disk: &Disk, load: &[&str], name: &str, format: &str) {
         assert!(code == Some(0) && stdout.ends_with(&count), "{stdout} {what}");
     }
     fs::remove_file(&file).unwrap();
-    // The kernel releases the ended job's Landlock rules with a delay, and only then the file.
-    let folder = fs::File::open(disk.0.file("")).unwrap();
-    wait_until("its room is free", || free_bytes(&folder).unwrap() >= 4 << 20);
+    disk.wait_for_room(4 << 20);
 }
 
 #[test]
@@ -311,9 +316,7 @@ fn recording_ends_before_the_disk_is_full() {
         let written = &report["total"]["delivered"];
         assert_eq!(&run_json(&["count", &file], 0)["total"]["delivered"], written);
         fs::remove_file(&file).unwrap();
-        // The kernel releases the ended job's Landlock rules with a delay, and only then the file.
-        let folder = fs::File::open(disk.0.file("")).unwrap();
-        wait_until("its room is free", || free_bytes(&folder).unwrap() >= 16 << 20);
+        disk.wait_for_room(16 << 20);
     }
     // A ring of files makes room itself, a file for each that it begins: five a second, so that
     // the thread that removes them may wait for a core.
@@ -368,9 +371,7 @@ fn a_command_is_run_for_the_file_that_a_full_disk_broke_off() {
         let written = &report["total"]["delivered"];
         assert_eq!(&run_json(&["count", &done], 0)["total"]["delivered"], written, "{format}");
         fs::remove_file(&done).unwrap();
-        // The kernel releases the ended job's Landlock rules with a delay, and only then the file.
-        let folder = fs::File::open(disk.0.file("")).unwrap();
-        wait_until("its room is free", || free_bytes(&folder).unwrap() >= 4 << 20);
+        disk.wait_for_room(4 << 20);
     }
 }
 

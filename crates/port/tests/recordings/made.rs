@@ -69,13 +69,26 @@ fn forged() -> Vec<u8> {
 
 /// Returns a whole segment with a correct checksum.
 fn forged_segment() -> Vec<u8> {
-    let mut encoder = SegmentEncoder::new(FORGED, LinkType::ETHERNET, 0, HashKind::None, 0);
-    let mut segment = vec![0; FORGED];
-    let interface = InterfaceDescription::new(LinkType::ETHERNET, "forged");
+    segment_of("forged", &[0xFB; 60], 9, FORGED, 0)
+}
+
+/// Returns the first segment with packets of a recording of the interface `name`. It has `count`
+/// packets of these bytes, and `first_packet` before it.
+pub(crate) fn segment_of(
+    name: &str,
+    bytes: &[u8],
+    count: u64,
+    segment_bytes: usize,
+    first_packet: u64,
+) -> Vec<u8> {
+    let (link, hash) = (LinkType::ETHERNET, HashKind::None);
+    let mut encoder = SegmentEncoder::new(segment_bytes, link, 0, hash, first_packet);
+    let mut segment = vec![0; segment_bytes];
+    let interface = InterfaceDescription::new(link, name);
     encoder.header(&mut segment, &SectionDescription::default(), &[interface]).unwrap();
     encoder.advance();
-    for number in 0..9 {
-        assert!(put(&mut encoder, &mut segment, &[0xFB; 60], number));
+    for number in 0..count {
+        assert!(put(&mut encoder, &mut segment, bytes, number));
     }
     encoder.finish(&mut segment, &[0; 8]);
     segment

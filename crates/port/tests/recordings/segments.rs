@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 
 use burstline_skip::ledger;
-use burstline_wire::files::{InterfaceDescription, SectionDescription, SegmentEncoder};
 use burstline_wire::hash::HashKind;
-use burstline_wire::headers::LinkType;
 
 use crate::common::{Folder, packets, pcap};
 use crate::made::*;
@@ -248,15 +246,7 @@ fn a_recording_that_is_still_being_written_is_not_damaged() {
 fn numbers_that_no_packet_can_have_break_their_segment() {
     let folder = Folder::new();
     let made = record(&mut Random::of_seed(5), 200, HashKind::None, S);
-    let mut encoder = SegmentEncoder::new(S, LinkType::ETHERNET, 0, HashKind::None, u64::MAX - 10);
-    let mut segment = vec![0; S];
-    let interface = InterfaceDescription::new(LinkType::ETHERNET, "eth0");
-    encoder.header(&mut segment, &SectionDescription::default(), &[interface]).unwrap();
-    encoder.advance();
-    for number in 0..8 {
-        assert!(put(&mut encoder, &mut segment, &[0xFA; 60], number));
-    }
-    encoder.finish(&mut segment, &[0; 8]);
+    let segment = segment_of("eth0", &[0xFA; 60], 8, S, u64::MAX - 10);
     let file = [&made.segments[0], &segment, &made.segments[2]].map(Vec::as_slice).concat();
     let got = read(&folder, &file);
     assert!(got.packets == made.packets[2], "{} packets: {:?}", got.packets.len(), got.notes);
