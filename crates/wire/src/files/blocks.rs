@@ -4,7 +4,7 @@ use super::block_type::{
     CUSTOM, CUSTOM_NO_COPY, DECRYPTION_SECRETS, ENHANCED_PACKET, INTERFACE, NAME_RESOLUTION,
     OBSOLETE_PACKET, SECTION, SIMPLE_PACKET, STATISTICS,
 };
-use super::decoder::{Mode, SectionInterface, Turn};
+use super::decoder::{SectionInterface, Turn};
 use super::interface::{Counters, Interface, Section};
 use super::options::{Malformed, packet_options};
 use super::record::{Damage, DamageKind, PacketOptions, Record, Step};
@@ -15,6 +15,9 @@ use super::{
 
 /// Shortest block: type and two lengths.
 pub(super) const MIN_BLOCK: u32 = 12;
+
+/// Bytes of long blocks with wrong lengths that a file may have anywhere.
+const FREE_LONG_BYTES: u64 = 4 * MAX_BLOCK as u64;
 
 /// Location of a packet in its block's body, and what the block says about it.
 struct Found {
@@ -95,8 +98,10 @@ impl Decoder {
             if block_type == CLOSING_BLOCK && here.len() == bytes && at_end {
                 return self.leave_slot(here, at_end);
             }
-        } else if length > MAX_CONTIGUOUS {
-            return self.start_skip(length);
+        } else if length > MAX_CONTIGUOUS
+            && !self.may_ask_for_long(length, at_end || here.len() >= bytes)
+        {
+            return self.lose_block(here, DamageKind::BlockLength { block_type, length });
         }
         if here.len() < bytes {
             return if at_end { self.cut_block(here, bytes) } else { Turn::need(bytes) };
@@ -123,40 +128,6 @@ impl Decoder {
         }
     }
 
-    /// Skips the bytes of a long block, then checks its end.
-    pub(super) fn skip(&mut self, here: &[u8], at_end: bool) -> Turn {
-        let Mode::Skip { start, left, length } = self.mode else {
-            return Turn::pass(0);
-        };
-        if left > 0 {
-            if here.is_empty() && !at_end {
-                return Turn::need(1);
-            }
-            let pass = (here.len() as u64).min(left);
-            if pass > 0 {
-                self.mode = Mode::Skip { start, left: left - pass, length };
-                return Turn::pass(pass as usize);
-            }
-        }
-        if here.len() < 4 {
-            if !at_end {
-                return Turn::need(4);
-            }
-            let passed = self.offset - start + here.len() as u64;
-            let kind = DamageKind::Truncated { needed: length.into(), left: passed };
-            self.lost = Some((start, kind));
-            return self.found(here.len(), Mode::Ended);
-        }
-        let trailing = word(here, 0, self.swapped);
-        if trailing != length {
-            self.lost = Some((start, DamageKind::LengthMismatch { leading: length, trailing }));
-            self.mode = Mode::ScanBlocks;
-            return Turn::pass(0);
-        }
-        self.mode = Mode::Blocks;
-        Turn::pass(4)
-    }
-
     /// Returns whether a block of this type and length is possible at this file offset.
     pub(super) fn length_is_possible(
         &self,
@@ -179,10 +150,15 @@ impl Decoder {
         }
     }
 
-    fn start_skip(&mut self, length: u32) -> Turn {
-        let left = u64::from(length) - 12;
-        self.mode = Mode::Skip { start: self.offset, left, length };
-        Turn::pass(8)
+    /// Returns whether a block of more than [`MAX_CONTIGUOUS`] bytes may be asked for. Each has to be
+    /// contiguous before its end is checked, and the lengths of a hostile file may all be wrong. The
+    /// blocks of a sound file together are no longer than what is behind.
+    fn may_ask_for_long(&mut self, length: u32, is_here: bool) -> bool {
+        let may = self.long_bytes <= FREE_LONG_BYTES + self.offset;
+        if may && is_here {
+            self.long_bytes += u64::from(length);
+        }
+        may
     }
 
     /// Notes a block of `bytes` bytes that the end of the file cuts.

@@ -59,6 +59,9 @@ pub struct Decoder {
     pub(super) has_plain: bool,
     /// Sections that were searched for segments in full.
     pub(super) probes: u64,
+    /// Bytes of the blocks so far that were longer than
+    /// [`MAX_CONTIGUOUS`](super::MAX_CONTIGUOUS).
+    pub(super) long_bytes: u64,
 }
 
 /// What the decoder is doing.
@@ -78,8 +81,6 @@ pub(super) enum Mode {
     ScanClassic,
     /// Looking for the next block after damage.
     ScanBlocks,
-    /// Inside a long block; `left` bytes may be skipped, then comes the trailing length.
-    Skip { start: u64, left: u64, length: u32 },
     /// Nothing follows.
     Ended,
 }
@@ -157,6 +158,7 @@ impl Decoder {
             begun: None,
             has_plain: false,
             probes: 0,
+            long_bytes: 0,
         }
     }
 
@@ -305,7 +307,6 @@ impl Decoder {
                 Mode::Slot => self.slot(here, at_end),
                 Mode::ScanClassic => self.scan_classic(here, at_end),
                 Mode::ScanBlocks => self.scan_blocks(here, at_end),
-                Mode::Skip { .. } => self.skip(here, at_end),
                 Mode::Ended => Turn::say(here.len(), Step::End),
             };
             let start = *position;

@@ -79,18 +79,20 @@ pub const MAX_CAPTURED: u32 = 262_144;
 /// The longest block that is accepted, in bytes. Source: `MAX_BLOCK_SIZE`, Wireshark `pcapng.c`.
 pub const MAX_BLOCK: u32 = 16 << 20;
 
-/// The most contiguous bytes that [`Step::NeedMore`] asks for, except for segments. It has room for
-/// the longest block that is parsed, or for three of the longest classic records and a header.
+/// The most contiguous bytes that [`Step::NeedMore`] asks for, except for segments and for blocks
+/// that are not parsed. It has room for the longest block that is parsed, or for three of the longest
+/// classic records and a header.
 pub const USUAL_NEED: usize = 1 << 20;
 
 /// The most contiguous bytes that [`Step::NeedMore`] ever asks for: a segment, which is checked
-/// before any of its packets is delivered.
+/// before any of its packets is delivered, or the longest block, whose end is checked.
 pub const MAX_NEED: usize = 16 << 20;
 
 const _: () = assert!(USUAL_NEED >= 3 * (24 + MAX_CAPTURED as usize) + 24);
 const _: () = assert!(USUAL_NEED >= 2 * MAX_CONTIGUOUS as usize);
+const _: () = assert!(MAX_NEED >= MAX_BLOCK as usize);
 
-/// The longest block that must be contiguous in the chunk; a longer one is skipped piece by piece.
+/// The longest block that is parsed, or found by a scan after damage.
 pub(crate) const MAX_CONTIGUOUS: u32 = 512 << 10;
 
 /// The most interface descriptions that a decoder keeps, over all sections of a file.

@@ -2,8 +2,8 @@
 
 use crate::build::*;
 use burstline_wire::files::{
-    Counters, Damage, DamageKind, Decoder, InterfaceDescription, MAX_NEED, PacketToWrite,
-    SectionDescription, SegmentEncoder, Step,
+    Counters, Damage, DamageKind, Decoder, InterfaceDescription, MAX_BLOCK, MAX_NEED,
+    PacketToWrite, SectionDescription, SegmentEncoder, Step,
 };
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
@@ -383,6 +383,48 @@ fn few_sections_are_searched_for_segments() {
         }
     }
     assert!((1..20).contains(&searched), "{searched} times {MAX_NEED} bytes");
+}
+
+/// A torn header may claim any length, also one beyond the end of the file.
+#[test]
+fn a_long_block_with_a_wrong_length_hides_no_packet() {
+    let sample = pcapng(Order::Little, 40);
+    let long = block(Order::Little, 0x8888, &vec![0; 1 << 20]);
+    for (length, behind) in [(600 << 10, 0), (MAX_BLOCK, 0), (600 << 10, 1), (MAX_BLOCK, 17)] {
+        let mut file = sample.file.clone();
+        let at = sample.records[10].start;
+        file.splice(at..at, Order::Little.words(&[0x8888, length, 0]));
+        file.extend(long.repeat(behind));
+        for chunk in [100, 1 << 20, usize::MAX] {
+            let decoded = decode_with(&mut Decoder::new(), &file, chunk);
+            let place = (length, behind, chunk);
+            assert_eq!(decoded.packets.len(), 40, "{place:?}");
+            let [damage] = decoded.damage[..] else { panic!("{place:?}: {:?}", decoded.damage) };
+            assert_eq!((damage.offset, damage.skipped), (at as u64, 12), "{place:?}");
+        }
+    }
+}
+
+/// The end of a long block needs 16 MiB at a time.
+#[test]
+fn few_long_blocks_with_wrong_lengths_are_asked_for() {
+    let wrong = Order::Little.words(&[0x8888, MAX_BLOCK, 0]);
+    let pair = [block(Order::Little, 0x8888, &[]), wrong].concat();
+    let pairs = pair.repeat((2 * MAX_NEED) / pair.len());
+    let file = [section(Order::Little), pairs].concat();
+    let (mut asked, mut decoder, mut position, mut lent) = (0, Decoder::new(), 0, 0..0);
+    while decoder.file_offset() < 64 << 10 {
+        match decoder.next(&file[lent.clone()], &mut position, false) {
+            Step::NeedMore { bytes } => {
+                asked += usize::from(bytes == MAX_BLOCK as usize);
+                let start = lent.start + position;
+                (lent, position) = (start..start + bytes, 0);
+            }
+            Step::Damage(_) => {}
+            step => panic!("{step:?}"),
+        }
+    }
+    assert!((1..20).contains(&asked), "{asked} times {MAX_BLOCK} bytes");
 }
 
 #[test]
