@@ -157,7 +157,8 @@ impl Decoder {
         if is_plain {
             self.offset = offset;
             self.classic.last_seconds = None;
-            (self.dead_ends, self.doubtful_to) = (DeadEnds::default(), 0);
+            (self.dead_ends, self.rival_ends) = (DeadEnds::default(), DeadEnds::default());
+            self.doubtful_to = 0;
         }
         is_plain
     }

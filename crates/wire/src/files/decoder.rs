@@ -42,8 +42,10 @@ pub struct Decoder {
     pub(super) offset: u64,
     /// Where and why the current scan began.
     pub(super) lost: Option<(u64, DamageKind)>,
-    /// What scans of a plain file have learned of blocks ahead.
+    /// What scans of a plain file have learned of blocks ahead: those behind section headers.
     pub(super) dead_ends: DeadEnds,
+    /// Those behind rivals of what a scan has found.
+    pub(super) rival_ends: DeadEnds,
     /// Before this file offset of a plain file, no section header is believed: blocks that were
     /// found after damage lead from it to a bad one.
     pub(super) doubtful_to: u64,
@@ -149,6 +151,7 @@ impl Decoder {
             offset: 0,
             lost: None,
             dead_ends: DeadEnds::default(),
+            rival_ends: DeadEnds::default(),
             doubtful_to: 0,
             interfaces: Vec::new(),
             sections: Vec::new(),

@@ -35,7 +35,8 @@ impl Decoder {
     /// are needed.
     ///
     /// Cost: a step for each of the candidate's blocks, and one for each four bytes up to its rival
-    /// or its end. What was looked through is passed then, or is decoded.
+    /// or its end. What was looked through is passed then, or is decoded. Blocks that end before a
+    /// candidate's do so before its rival's: they are remembered, and followed once.
     pub(super) fn choose(
         &mut self,
         here: &[u8],
@@ -48,7 +49,11 @@ impl Decoder {
         if !is_section && !chain.is_dead {
             return Ok(0);
         }
-        let mut dead_ends = DeadEnds::default();
+        let live = self.live;
+        if live {
+            // Nothing is learned from blocks that end where more bytes are to come.
+            self.rival_ends = DeadEnds::default();
+        }
         let first = (self.section_start.wrapping_sub(start + 1) % 4) as usize + 1;
         for at in (first..chain.least.min(here.len())).step_by(4) {
             let block_type = word(here, at, self.swapped);
@@ -57,7 +62,7 @@ impl Decoder {
                 continue;
             }
             let rival = Place { offset: start + at as u64, swapped: self.swapped };
-            let leads = dead_ends.follow(rival, |block| {
+            let leads = self.rival_ends.follow(rival, |block| {
                 let at = (block.offset - start) as usize;
                 if at >= chain.least {
                     return Err(Candidate::Yes);
@@ -65,7 +70,7 @@ impl Decoder {
                 match block_behind(here, at, block.swapped, at_end) {
                     Ok(behind) => Ok(place(here, start, behind, block.swapped)),
                     // A pipe may stay silent for a long time.
-                    Err(_) if self.live => Err(Candidate::No),
+                    Err(_) if live => Err(Candidate::No),
                     Err(other) => Err(other),
                 }
             });
