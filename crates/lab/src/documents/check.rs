@@ -104,6 +104,9 @@ fn of_record(
     if claim.rows.is_empty() {
         faults.push(format!("it names no row of {}: what does it need?", claim.ours));
     }
+    let is_quantity = |word: &str| word.starts_with("metric=") || word.starts_with("stage=");
+    let vague = claim.rows.iter().filter(|row| !row.split(' ').any(is_quantity));
+    faults.extend(vague.map(|row| format!("`{row}` names no metric and no stage")));
     let missing = claim.rows.iter().filter(|row| !is_recorded(place, row));
     faults.extend(missing.map(|row| format!("no committed record of {} has `{row}`", claim.ours)));
     faults

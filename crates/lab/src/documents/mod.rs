@@ -15,8 +15,9 @@
 //! Invariants:
 //! - T1: each claim has a unique name and a status. Unless the status is `not run`, it has a
 //!   command and the place of our result.
-//! - T3: `run`: committed records have each row that it names, and its command makes its record.
-//!   `shown`: a command prints it or a test asserts it.
+//! - T3: `run`: committed records have each row that it names, with the metric or stage that the
+//!   claim is about, and its command makes its record. `shown`: a command prints it or a test
+//!   asserts it.
 //! - T2: all named figures, scenarios, make targets, paths and verbs exist; a test fails otherwise.
 
 #[cfg(test)]
@@ -81,8 +82,10 @@ pub struct Claim {
     #[serde(default)]
     pub ours: String,
     /// Rows that committed records must have if it is run, each as words separated by a space:
-    /// `contender=testpmd`, `size_bytes=64`, `case=send`. With `record=NAME` it is a row of another
-    /// record.
+    /// `contender=testpmd`, `size_bytes=64`, `case=send`. At least one word is a quantity that the
+    /// claim is about: `metric=mpps`, or `stage=own-poll` for the stage `own poll`, above 0 per
+    /// cent. With `record=NAME` it is a row of another record; `record=FOLDER/NAME` also names the
+    /// folder below `runs`.
     #[serde(default)]
     pub rows: Vec<String>,
     /// Whether it is run, shown or calculated, or why not.

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::check::{Place, faults};
 use super::*;
-use crate::record::{Record, Row, Status};
+use crate::record::{Record, Row, Stage, Status};
 
 /// Returns the root of the repository.
 fn root() -> &'static Path {
@@ -18,27 +18,50 @@ fn exists(place: Place) -> bool {
     }
 }
 
+/// A committed record.
+struct Committed {
+    /// Its folder below `runs`, and its name: `latest/numa-rtc`.
+    path: String,
+    record: Record,
+}
+
+impl Committed {
+    fn read(path: &Path) -> Self {
+        let record = Record::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let folder = path.parent().unwrap().file_name().unwrap().to_str().unwrap();
+        Self { path: format!("{folder}/{}", record.scenario), record }
+    }
+}
+
 /// Returns all committed records of the lab. Campaign records have another format.
-fn records() -> Vec<Record> {
+fn records() -> Vec<Committed> {
     let files =
         |folder: &Path| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let folders = files(&root().join("runs"));
     let folders = folders.filter(|path| path.is_dir() && !path.ends_with("campaign"));
     let paths = folders.flat_map(|folder| files(&folder).collect::<Vec<_>>());
     let paths = paths.filter(|path| path.extension().is_some_and(|kind| kind == "json"));
-    paths.map(|path| Record::parse(&std::fs::read_to_string(path).unwrap()).unwrap()).collect()
+    paths.map(|path| Committed::read(&path)).collect()
 }
 
-/// Whether a row that was run is as `wanted`: `record=SCENARIO`, `contender=NAME`, `size_bytes=64`.
-fn has_row(record: &Record, wanted: &str) -> bool {
+/// Whether it has this name, and time. Samples have all stages, many of them with 0 per cent.
+fn is_stage(stage: &Stage, name: &str) -> bool {
+    stage.name.replace(' ', "-") == name && stage.cpu_percent > 0.0
+}
+
+/// Whether a row that was run is as `wanted`: see [`Claim::rows`].
+fn has_row(committed: &Committed, wanted: &str) -> bool {
+    let Committed { path, record } = committed;
     let is_wanted = |row: &Row| {
         let point = serde_json::to_value(&row.point).unwrap();
         wanted.split_whitespace().all(|word| {
             let (key, value) = word.split_once('=').unwrap();
             let found = point[key].as_str().map_or_else(|| point[key].to_string(), str::to_owned);
             match key {
-                "record" => record.scenario == value,
+                "record" => record.scenario == value || path == value,
                 "contender" => row.contender == value,
+                "metric" => row.metrics.contains_key(value),
+                "stage" => row.stages.iter().any(|stage| is_stage(stage, value)),
                 _ => found == value,
             }
         })
@@ -46,12 +69,12 @@ fn has_row(record: &Record, wanted: &str) -> bool {
     record.rows.iter().any(|row| row.status == Status::Run && is_wanted(row))
 }
 
-fn is_recorded(records: &[Record], place: Place, row: &str) -> bool {
+fn is_recorded(records: &[Committed], place: Place, row: &str) -> bool {
     let (Place::Figure(name) | Place::Scenario(name)) = place else { return false };
     // A row may name another record.
     let is_named = row.split_whitespace().any(|word| word.starts_with("record="));
-    let is_of = |record: &Record| is_named || record.scenario == name;
-    records.iter().any(|record| is_of(record) && has_row(record, row))
+    let is_of = |committed: &Committed| is_named || committed.record.scenario == name;
+    records.iter().any(|committed| is_of(committed) && has_row(committed, row))
 }
 
 /// Knows make targets and figures; another test checks the program's verbs and their flags.
@@ -119,12 +142,16 @@ fn each_kind_of_fault_is_found() {
         claim("d0-e", "status = \"run\"\ncommand = \"make test\"\nours = \"here\""),
         claim("d0-f", "status = \"run\"\ncommand = \"make bench FIGURE=x\"\nours = \"file x/y\""),
         claim("d0-g", &format!("{run}\n{figure}")),
-        claim("d0-h", &format!("{run}\n{figure}\nrows = [\"contender=ours\", \"case=none\"]")),
-        claim("d0-i", &format!("{run}\n{scenario}\nrows = [\"record=dna-bounce-billion a=b\"]")),
+        claim("d0-h", &format!("{run}\n{figure}\nrows = [\"metric=ns\", \"case=none metric=ns\"]")),
+        claim(
+            "d0-i",
+            &format!("{run}\n{scenario}\nrows = [\"stage=a record=dna-bounce-billion\"]"),
+        ),
         claim("d0-j", &format!("status = \"model\"\n{scenario}\nrows = [\"contender=ours\"]")),
+        claim("d0-k", &format!("{run}\n{figure}\nrows = [\"contender=ours\"]")),
     ];
     let documents = [read(&claims.concat()).unwrap()];
-    let found = faults(&documents, &exists, &|_, row| row != "case=none", &runs);
+    let found = faults(&documents, &exists, &|_, row| row != "case=none metric=ns", &runs);
     let wanted = [
         "d0-a: status run without a command",
         "d0-a: another claim has this name",
@@ -137,14 +164,29 @@ fn each_kind_of_fault_is_found() {
         "d0-f: there is no such command: make bench FIGURE=x",
         "d0-f: there is no file x/y",
         "d0-g: it names no row of figure hash-64",
-        "d0-h: no committed record of figure hash-64 has `case=none`",
+        "d0-h: no committed record of figure hash-64 has `case=none metric=ns`",
         "d0-i: `burstline lab run dna-bounce` does not make its record, scenario dna-bounce",
         "d0-j: it names rows, but is model",
+        "d0-k: `contender=ours` names no metric and no stage",
     ];
     assert_eq!(found.len(), wanted.len(), "{found:?}");
     for (found, wanted) in found.iter().zip(wanted) {
         assert!(found.starts_with(wanted), "{found}");
     }
+}
+
+#[test]
+fn a_row_is_recorded_only_with_its_metrics_and_stages_in_its_record() {
+    let committed = Committed::read(&root().join("crates/lab/tests/data/numa-rtc.json"));
+    let has = |words: &str| has_row(&committed, &format!("contender=testpmd {words}"));
+    assert!(has("size_bytes=64 metric=mpps metric=rho stage=user stage=interrupts"));
+    assert!(has("record=numa-rtc") && has("record=data/numa-rtc"));
+    for missing in ["metric=ns", "metric=mpps metric=ns", "stage=poll", "record=full/numa-rtc"] {
+        assert!(!has(missing), "{missing}");
+    }
+    let stage = |cpu_percent| Stage { name: "own poll".to_owned(), cpu_percent, rho: 1.0 };
+    assert!(is_stage(&stage(0.1), "own-poll") && !is_stage(&stage(0.1), "poll"));
+    assert!(!is_stage(&stage(0.0), "own-poll"));
 }
 
 #[test]

@@ -14,9 +14,9 @@ What Burstline's five founding documents claim, and where each claim is shown he
 `burstline lab documents --markdown` from `crates/lab/documents`; a test fails if this page is
 not up to date, or if a row has no status or names something that does not exist.
 
-- *run*: committed records below `runs` have each row that the claim needs, of contender and point:
-  of `burstline lab run NAME` or `make billion` (*scenario*), or of `make bench` (*figure*). The
-  command makes the record again.
+- *run*: committed records below `runs` have each row that the claim needs, of contender and point,
+  with the metric or stage that it is about: of `burstline lab run NAME` or `make billion`
+  (*scenario*), or of `make bench` (*figure*). The command makes the record again.
 - *shown*: the command prints it (*printed*), or a test asserts it (*file*).
 - *model*: it is calculated or simulated.
 - *not run because ...*: it was not run, and why.
