@@ -14,6 +14,8 @@ Examples:
   burstline lab run numa-rtc --quick           a minute, and a record in runs/numa-rtc.json
   burstline lab run all --quick --out /tmp/lab every scenario, in under ten minutes
   burstline lab run numa-rtc --sizes 64,1500 --repeats 9
+  burstline lab run numa-pipeline numa-placement
+                                               figures 5 and 6 of the NUMA document
   burstline lab run dna-capture --packets 1G   a billion packets for each contender and turn
   burstline lab run dna-capture --contenders burstline-xdp,testpmd --rates max,500k
   burstline lab run ./mine.toml --json         a scenario of your own: see docs/scenarios.md
