@@ -121,12 +121,7 @@ impl<'a> Measured<'a> {
 /// # Errors
 /// If a source cannot be read or a record compares nothing.
 pub fn table(records: &[Record], root: &Path) -> Result<String, String> {
-    let mut cpus: Vec<&str> = Vec::new();
-    for record in records {
-        if !cpus.contains(&&record.machine.cpu[..]) {
-            cpus.push(&record.machine.cpu);
-        }
-    }
+    let cpus = processors(records.iter());
     let mut text = head(&cpus);
     let mut origins = Origins::default();
     for name in all().iter().map(|entry| &entry.name[..]) {
@@ -142,27 +137,65 @@ pub fn table(records: &[Record], root: &Path) -> Result<String, String> {
     Ok(text + &origins.line())
 }
 
-/// README's table, in Markdown: six figures of the machine that the first record is of.
+/// Returns the processors of these records, each once.
+fn processors<'a>(records: impl Iterator<Item = &'a Record>) -> Vec<&'a str> {
+    let mut cpus: Vec<&str> = Vec::new();
+    for record in records {
+        if !cpus.contains(&&record.machine.cpu[..]) {
+            cpus.push(&record.machine.cpu);
+        }
+    }
+    cpus
+}
+
+/// README's table, in Markdown: six figures, with a ratio for each machine that has one of them.
 ///
 /// # Errors
-/// As for [`table`], and if one of them has no record.
+/// As for [`table`], and if none of them has a record.
 fn short_table(records: &[Record], root: &Path) -> Result<String, String> {
-    let cpu = records.first().map_or("", |record| &record.machine.cpu);
-    let mut text =
-        "| `make bench FIGURE=` | ours | the other side | ratio | ratio, cores far apart \
-                    | the other side is |\n|---|---|---|---|---|---|\n"
-            .to_owned();
+    let is_shown = |record: &&Record| SHORT.contains(&&record.scenario[..]);
+    let cpus = processors(records.iter().filter(is_shown));
+    let [first, others @ ..] = &cpus[..] else {
+        return Err("no record of a figure of the short table".to_owned());
+    };
+    let ratio = |cpu: &&str| format!(" ratio, {} (ours; the other side) |", model(cpu));
+    let ratios: String = others.iter().map(ratio).collect();
+    let (first, rules) = (model(first), "---|".repeat(5 + others.len()));
+    let mut text = format!(
+        "| `make bench FIGURE=` | ours, {first} | the other side | ratio, {first} |{ratios} \
+         the other side is |\n|{rules}\n"
+    );
     let mut origins = Origins::default();
     for entry in SHORT.iter().filter_map(|name| all().iter().find(|entry| entry.name == *name)) {
-        let name = &entry.name;
-        let measured = Measured::find(records, name, cpu, root)?;
-        let measured = measured.ok_or_else(|| format!("{name} has no record"))?;
-        let Cells { ours, rival, ratio, far, .. } = Cells::of(&measured)?;
-        let about = &entry.about;
-        text += &format!("| `{name}` | {ours} | {rival} | {ratio} | {far} | {about} |\n");
-        origins.add(&measured);
+        let mut cells = String::new();
+        for (place, cpu) in cpus.iter().enumerate() {
+            let measured = Measured::find(records, &entry.name, cpu, root)?;
+            cells += &short_cells(measured.as_ref(), place == 0)?;
+            measured.iter().for_each(|measured| origins.add(measured));
+        }
+        text += &format!("| `{}` |{cells} {} |\n", entry.name, entry.about);
     }
     Ok(text + &origins.line())
+}
+
+/// Returns a machine's cells of README's table. Only the first machine has columns for both sides.
+fn short_cells(measured: Option<&Measured<'_>>, is_first: bool) -> Result<String, String> {
+    let Some(measured) = measured else {
+        return Ok(" not measured |".repeat(if is_first { 3 } else { 1 }));
+    };
+    let Cells { ours, rival, ratio, far, .. } = Cells::of(measured)?;
+    let far = if far.is_empty() { far } else { format!("; {far} with cores far apart") };
+    Ok(match is_first {
+        true => format!(" {ours} | {rival} | {ratio}{far} |"),
+        false => format!(" {ratio} ({ours}; {rival}){far} |"),
+    })
+}
+
+/// Returns a processor's name without what says nothing: `Intel Xeon`.
+fn model(cpu: &str) -> String {
+    let name = cpu.replace("(R)", "").replace("(TM)", "");
+    let words = name.split(" @").next().unwrap_or_default().split_whitespace();
+    words.filter(|word| !["CPU", "Processor"].contains(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// When and where figures of a table were measured.
@@ -368,13 +401,46 @@ mod tests {
         assert!(super::table(&[nothing], &root).unwrap_err().contains("compares nothing"));
     }
 
+    fn at(mut record: Record, ns: f64) -> Record {
+        let distance = Distance { cores: [0, 1], before_ns: ns, after_ns: ns };
+        record.comparison.as_mut().unwrap().distance = Some(distance);
+        record
+    }
+
+    #[test]
+    fn the_short_table_has_a_ratio_for_each_machine_with_one_of_its_figures() {
+        let intel = "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz";
+        let records = [
+            // It is not in the short table.
+            record("handoff-60", "Z", "2026-11-02T", 20.0),
+            record("record-dd", "A", "2026-11-02T", 20.0),
+            at(record("dpdk-pipeline-60", "A", "2026-11-02T", 20.0), 55.0),
+            at(record("dpdk-pipeline-60", "A", "2026-11-03T", 40.0), 270.0),
+            record("record-dd", intel, "2026-11-02T", 5.0),
+            record("share-readers-4", intel, "2026-11-02T", 7.0),
+        ];
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let table = short_table(&records, &root).unwrap();
+        let head = "| ours, A | the other side | ratio, A \
+                    | ratio, Intel Xeon Platinum 8481C (ours; the other side) |";
+        assert!(table.lines().next().unwrap().contains(head), "{table}");
+        let rows: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).collect();
+        let columns = |row: &&str| row.matches('|').count() == 7;
+        assert!(rows.len() == 8 && rows.iter().all(columns), "{table}");
+        let lacking = "| not measured | not measured | not measured |";
+        for row in [
+            "| `record-dd` | 20 Mpps | 10 Mpps | 2.00 † | 0.50 † (5 Mpps; 10 Mpps) |",
+            "| 20 Mpps | 10 Mpps | 2.00 †; 4.00 † with cores far apart | not measured |",
+            &format!("| `share-readers-4` {lacking} 0.70 † (7 Mpps; 10 Mpps) |"),
+            &format!("| `capture-tcpdump` {lacking} not measured |"),
+        ] {
+            assert!(table.contains(row), "{row}: {table}");
+        }
+        assert!(short_table(&records[..1], &root).is_err());
+    }
+
     #[test]
     fn a_ratio_of_far_cores_stands_beside_that_of_near_ones() {
-        let at = |mut record: Record, ns| {
-            let distance = Distance { cores: [0, 1], before_ns: ns, after_ns: ns };
-            record.comparison.as_mut().unwrap().distance = Some(distance);
-            record
-        };
         let near = at(record("handoff-60", "A", "2026-11-02T", 20.0), 55.0);
         let far = at(record("handoff-60", "A", "2026-11-03T", 5.0), 270.0);
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

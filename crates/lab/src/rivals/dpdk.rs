@@ -40,7 +40,7 @@ const BURST_MOST: u32 = 256;
 /// Size of EAL's memory, as in testpmd's arguments.
 const MEMORY_MIB: u32 = 512;
 
-/// Size of the memory that packets are merged into: as large as our log.
+/// Size of the memory that packets are merged into: a quarter of our log, as in [`super::staged`].
 pub const OUTPUT_BYTES: usize = 2 << 20;
 /// Alignment of packets there.
 const OUTPUT_ALIGN: usize = 64;

@@ -30,7 +30,8 @@ use burstline_sys::prefetch;
 
 /// Slots per ring of bursts, in pointers.
 const POINTERS: usize = 1024;
-/// Size of the shared memory where packets end up: as large as our log.
+/// Size of the shared memory where packets end up: a quarter of our log. The core that writes it
+/// also reads it and waits for nobody, so a larger one would only leave that core's caches.
 const OUTPUT_BYTES: usize = 2 << 20;
 
 /// One entry of the worklist.

@@ -62,13 +62,13 @@ impl Spreader {
     /// Copies each packet into its worker's log.
     pub(crate) const COPY: Self = Self {
         name: "burstline-spread-copy",
-        about: "each packet into the log of its worker, together 2 MiB in segments of 64 KiB",
+        about: "each packet into the log of its worker, together 8 MiB in segments of 64 KiB",
         kind: Kind::Ours(Mode::Copy),
     };
     /// All packets are in one log, and each worker reads its part.
     pub(crate) const SHARE: Self = Self {
         name: "burstline-spread-share",
-        about: "one log of 2 MiB in segments of 64 KiB that all workers read",
+        about: "one log of 8 MiB in segments of 64 KiB that all workers read",
         kind: Kind::Ours(Mode::Share),
     };
     /// The scattered design, as well as we can write it.
