@@ -129,18 +129,25 @@ pub(super) fn version_of(rival: &str) -> String {
 }
 
 /// Sources that every figure in memory depends on.
-const LOG: [&str; 5] = [
+const LOG: [&str; 11] = [
+    "crates/lab/src/arena.rs",
     "crates/lab/src/contenders",
     "crates/lab/src/figures",
+    "crates/lab/src/lines.rs",
+    "crates/lab/src/measuring",
+    "crates/lab/src/ours.rs",
+    "crates/lab/src/pages.rs",
     "crates/lab/src/rivals",
+    "crates/lab/src/traffic.rs",
     "crates/log/src",
     "crates/sys/src",
 ];
 /// Further sources of figures with a port or a job.
-const ENGINE: [&str; 5] = [
+const ENGINE: [&str; 6] = [
     "crates/afpacket/src",
     "crates/engine/src",
     "crates/port/src",
+    "crates/topo/src",
     "crates/wire/src",
     "crates/xdp/src",
 ];
@@ -246,11 +253,12 @@ const FURTHER: [Further; 10] = [
     },
     // DPDK in this process or in ours.
     Further { figures: &["dpdk"], folders: &["crates/dpdk/src", "crates/lab/rivals-dpdk"] },
-    Further { figures: &["flows", "query"], folders: &["crates/flow/src"] },
+    // The records, and the trees of files that they are written to and asked from.
+    Further { figures: &["flows", "query"], folders: &["crates/fleet/src", "crates/flow/src"] },
     Further { figures: &["nicsim"], folders: &["crates/nicsim/src"] },
 ];
 
-/// Returns the source folders that a figure depends on, each once.
+/// Returns the source folders and files that a figure depends on, each once.
 pub fn sources_of(figure: &str) -> Vec<&'static str> {
     let begins = |words: &[&str]| words.iter().any(|word| figure.starts_with(word));
     let mut folders = LOG.to_vec();
@@ -291,7 +299,8 @@ mod tests {
         }
         assert!(depends("generate-log-64", &[PROGRAMS]), "its rival is testpmd");
         assert!(!depends("generate-log-64", &["crates/cli/src"]), "ours is in this process");
-        assert!(depends("query-nfdump", &["crates/cli/src", "crates/flow/src"]));
+        let asked = ["crates/cli/src", "crates/fleet/src", "crates/flow/src"];
+        assert!(depends("query-nfdump", &asked));
         let readers = ["share-readers-4-copy", "cross-process-60", "stopped-reader", "inline-cost"];
         for figure in readers {
             assert!(depends(figure, &["crates/lab/src/sharing", SHARE]), "{figure}");
