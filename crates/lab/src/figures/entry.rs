@@ -10,7 +10,8 @@ use crate::compared::Better;
 use crate::contenders;
 use crate::programs;
 use crate::rivals::hyperscan;
-use crate::scenario::machine;
+use crate::scenario::{Work, machine};
+use crate::sources::FOLDERS;
 
 /// A comparison of the bench.
 #[derive(Debug, Deserialize)]
@@ -151,6 +152,13 @@ const ENGINE: [&str; 6] = [
     "crates/wire/src",
     "crates/xdp/src",
 ];
+/// Further sources of scenarios in memory.
+const SCENARIO: [&str; 4] = [
+    "crates/dpdk/src",
+    "crates/lab/rivals-dpdk",
+    "crates/lab/src/scenario",
+    "crates/nicsim/src",
+];
 /// How rivals and our program are started, and what is read from their output.
 const PROGRAMS: &str = "crates/lab/src/programs";
 /// Sources of programs that read or write a log of another process.
@@ -272,11 +280,19 @@ pub fn sources_of(figure: &str) -> Vec<&'static str> {
     folders
 }
 
+/// Returns the source folders and files that a scenario with this work depends on: all, if it
+/// starts programs or uses interfaces.
+pub fn sources_of_work(work: Work) -> Vec<&'static str> {
+    match work.is_live() {
+        true => FOLDERS.to_vec(),
+        false => [&LOG[..], &ENGINE, &SCENARIO].concat(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Rate, Work, built_in};
-    use crate::sources::FOLDERS;
+    use crate::scenario::{Rate, built_in};
 
     #[test]
     fn every_figure_depends_on_sources_that_are_known_and_has_a_name_of_its_own() {
@@ -285,6 +301,16 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all().len());
+    }
+
+    #[test]
+    fn a_scenario_depends_on_its_own_code_and_in_memory_not_on_the_program() {
+        for work in Work::ALL {
+            let sources = sources_of_work(work);
+            assert!(sources.iter().all(|own| FOLDERS.contains(own)), "{work}");
+            assert!(sources.contains(&"crates/lab/src/scenario"), "{work}");
+            assert_eq!(sources.contains(&"crates/cli/src"), work.is_live(), "{work}");
+        }
     }
 
     fn depends(figure: &str, folders: &[&str]) -> bool {
