@@ -17,7 +17,7 @@ pub const USAGE: &str = "usage: bench [FIGURE-GLOB...] [--smoke] [--full] [--run
   --list       prints the names of all figures and exits
   --table DIR  measures nothing: prints a Markdown table of the records in DIR; with several
                folders, e.g. of several machines, each processor has its columns
-  --into FILE  with --table: replaces the table in FILE; run it in the repository's root";
+  --into FILE  with --table: replaces the table in FILE";
 
 /// Default number of measured runs per side.
 const RUNS: usize = 9;

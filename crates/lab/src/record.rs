@@ -17,6 +17,7 @@
 //! - R2: `median` is the median of `samples`, which are in the order in which they were taken.
 //! - R3: every rate in bits has a basis.
 
+mod age;
 mod comparison;
 mod generator;
 mod machine;
@@ -31,6 +32,7 @@ use crate::distribution::Distribution;
 use crate::rfc2544::Found;
 use crate::scenario::doubts::KNOWN;
 use crate::statistics::Quartiles;
+pub use age::{OLD_MEANS, program_sources};
 pub use comparison::{Comparison, Distance, Sides};
 pub use generator::{Clock, Generator};
 pub use machine::{Build, Cache, Interface, Machine, Pages};
@@ -76,6 +78,10 @@ pub struct Record {
     /// How the program was compiled.
     #[serde(default, skip_serializing_if = "Build::is_unknown")]
     pub build: Build,
+    /// The sources that it measures: by folder or file of the repository, a hash. Empty in old
+    /// records.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sources: BTreeMap<String, String>,
     /// The machine that sent the frames, if it was another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator: Option<Generator>,

@@ -30,7 +30,7 @@ fn two_pages_have_tables_of_the_committed_records() {
     let pages = [marked(&root), marked(&root.join("docs"))].concat();
     assert_eq!(pages.len(), 2, "README and docs/figures.md");
     for (path, page) in pages {
-        let made = renewed(&page, &records, &root).unwrap().expect("both marks");
+        let made = renewed(&page, &records).unwrap().expect("both marks");
         assert!(made == page, "{} is not up to date: make figures", path.display());
     }
 }

@@ -18,7 +18,7 @@ so it can be made again anywhere, years later.";
 const DOCUMENTS_EXAMPLES: &str = "\
 Examples:
   burstline lab documents                                what can be run here, and what cannot
-  burstline lab documents --markdown > docs/documents.md
+  burstline lab documents --markdown --records runs > docs/documents.md
   burstline lab documents --json | jq -r '.claims[] | select(.status != \"run\") | .id'
 
 Documents: D0 Wang, He, Wang: Comparison of High-Performance Packet Processing Frameworks on NUMA.
@@ -67,4 +67,8 @@ pub(crate) struct DocumentsArgs {
     /// Print Markdown, as in docs/documents.md
     #[arg(long, conflicts_with = "json")]
     pub(crate) markdown: bool,
+
+    /// Mark claims whose records in the folders of DIR are older than the code of this program
+    #[arg(long, value_name = "DIR", requires = "markdown")]
+    pub(crate) records: Option<PathBuf>,
 }

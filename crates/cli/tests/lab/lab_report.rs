@@ -19,7 +19,7 @@ fn a_folder_of_records_becomes_a_page_and_tables() {
     assert_eq!(made.stdout, format!("{page}: report of 1 record\n"));
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("<svg") && page.contains("Receive and count, one core"));
-    assert!(fs::read_to_string(text).unwrap().contains("\n## Receive and count, one core\n"));
+    assert!(fs::read_to_string(text).unwrap().contains("\n## Receive and count, one core †\n"));
     assert!(fs::read_to_string(table).unwrap().contains("\nnuma-rtc,burstline-xdp,"));
     let charts = directory.file("charts");
     let beside = directory.file("charts/report.md");
@@ -56,8 +56,10 @@ fn what_is_no_record_is_named_in_a_line() {
 
 #[test]
 fn the_page_of_the_documents_is_what_the_command_prints() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/documents.md");
-    let printed = run(&["lab", "documents", "--markdown"]);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (path, runs) = (root.join("docs/documents.md"), root.join("runs"));
+    let runs = runs.to_str().unwrap();
+    let printed = run(&["lab", "documents", "--markdown", "--records", runs]);
     assert_eq!(printed.code, Some(0), "{}", printed.stderr);
     if std::env::var_os("WRITE_DOCUMENTS").is_some() {
         fs::write(&path, printed.stdout).unwrap();

@@ -119,14 +119,14 @@ fn alone(options: &Options) -> String {
 fn table(folders: &[PathBuf], into: Option<&Path>) -> Result<(), String> {
     let records: Vec<_> =
         folders.iter().map(|folder| reports::figures::records(folder)).collect::<Result<_, _>>()?;
-    let (records, root) = (records.concat(), Path::new("."));
+    let records = records.concat();
     let Some(file) = into else {
-        print!("{}", reports::figures::table(&records, root)?);
+        print!("{}", reports::figures::table(&records)?);
         return Ok(());
     };
     let fail = |error| format!("{}: {error}", file.display());
     let text = fs::read_to_string(file).map_err(fail)?;
-    let text = reports::figures::renewed(&text, &records, root)?
+    let text = reports::figures::renewed(&text, &records)?
         .ok_or_else(|| format!("{} has no marks for the table", file.display()))?;
     fs::write(file, text).map_err(fail)
 }

@@ -27,8 +27,13 @@ mod standing;
 mod tests;
 mod view;
 
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::{fs, io};
+
 use serde::Deserialize;
 
+use crate::reports::Collection;
 pub use standing::Standing;
 pub use view::{json, markdown, text};
 
@@ -96,6 +101,38 @@ pub struct Claim {
     /// Differences to our setup, and misprints.
     #[serde(default)]
     pub note: String,
+}
+
+impl Claim {
+    /// Returns whether a scenario or figure that it names has no record of the present code:
+    /// `current` has the names of those that have one.
+    fn is_old(&self, current: &BTreeSet<String>) -> bool {
+        let mut place = ["figure ", "scenario "].into_iter();
+        let place = place.find_map(|kind| self.ours.strip_prefix(kind));
+        let is_run = !matches!(self.status, Standing::NotRun(_));
+        let Some(own) = place.filter(|_| is_run) else { return false };
+        let other = |row: &String| {
+            let name = row.split(' ').find_map(|word| word.strip_prefix("record="));
+            !current.contains(name.unwrap_or(own))
+        };
+        if self.rows.is_empty() { !current.contains(own) } else { self.rows.iter().any(other) }
+    }
+}
+
+/// Returns the names of all scenarios and figures with a record of this program's code, in any
+/// folder of `runs`.
+///
+/// # Errors
+/// If `runs` cannot be read.
+pub fn current(runs: &Path) -> io::Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(runs)? {
+        // Other folders have no records of the lab.
+        let Ok(collection) = Collection::read(&entry?.path()) else { continue };
+        let records = collection.entries.into_iter().map(|entry| entry.record);
+        names.extend(records.filter(|record| !record.is_old()).map(|record| record.scenario));
+    }
+    Ok(names)
 }
 
 /// Returns all documents with their claims.

@@ -1,8 +1,9 @@
-use std::path::Path;
+use burstline_sys::temporary::TemporaryFolder;
 
 use super::check::{Place, faults};
 use super::*;
-use crate::record::{Record, Row, Stage, Status};
+use crate::record::{Record, Row, Stage, Status, program_sources};
+use crate::sources::FOLDERS;
 
 /// Returns the root of the repository.
 fn root() -> &'static Path {
@@ -192,7 +193,7 @@ fn a_row_is_recorded_only_with_its_metrics_and_stages_in_its_record() {
 #[test]
 fn text_markdown_and_json_have_every_claim() {
     let documents = all();
-    let (text, markdown, json) = (text(&documents), markdown(&documents), json(&documents));
+    let (text, markdown, json) = (text(&documents), markdown(&documents, None), json(&documents));
     let claims = documents.iter().flat_map(|document| &document.claims);
     let listed = json["claims"].as_array().unwrap();
     assert_eq!(listed.len(), claims.clone().count());
@@ -206,4 +207,41 @@ fn text_markdown_and_json_have_every_claim() {
     for line in markdown.lines().filter(|line| line.starts_with('|')) {
         assert_eq!(line.replace("\\|", "").matches('|').count(), 6, "{line}");
     }
+}
+
+#[test]
+fn claims_are_marked_whose_records_are_older_than_the_code() {
+    let claim = |id: &str, rest: &str| format!("[[claim]]\nid = \"{id}\"\nclaim = \"c\"\n{rest}\n");
+    let row = "rows = [\"contender=ours\", \"record=dna-bounce-billion contender=ours\"]";
+    let claims = [
+        claim("d0-new", "ours = \"figure hash-64\"\nstatus = \"run\""),
+        claim("d0-old", "ours = \"scenario dna-bounce\"\nstatus = \"model\""),
+        claim("d0-row", &format!("ours = \"figure hash-64\"\nstatus = \"run\"\n{row}")),
+        claim("d0-printed", "ours = \"printed\"\nstatus = \"shown\""),
+        claim("d0-not", "ours = \"scenario dna-bounce\"\nstatus = \"not run because no\""),
+    ];
+    let documents = [read(&claims.concat()).unwrap()];
+    let marked = |page: &str| -> Vec<String> {
+        let lines = page.lines().filter(|line| line.ends_with(" † |"));
+        lines.map(|line| line.split('`').nth(1).unwrap().to_owned()).collect()
+    };
+    let page = markdown(&documents, Some(&BTreeSet::from(["hash-64".to_owned()])));
+    assert_eq!(marked(&page), ["d0-old", "d0-row"]);
+    assert_eq!(page.matches("†: the code").count(), 1);
+    assert!(!markdown(&documents, None).contains('†'));
+}
+
+#[test]
+fn records_of_the_present_code_are_found_in_every_folder() {
+    let runs = TemporaryFolder::create("burstline-runs-").unwrap();
+    let mut record = Record::parse(include_str!("../../tests/data/numa-rtc.json")).unwrap();
+    for (name, sources) in [("old", &FOLDERS[..0]), ("new", &FOLDERS[..])] {
+        record.scenario = name.to_owned();
+        record.sources = program_sources(sources);
+        let folder = runs.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("a.json"), record.to_text()).unwrap();
+    }
+    fs::write(runs.path().join("README.md"), "no folder").unwrap();
+    assert_eq!(current(runs.path()).unwrap(), BTreeSet::from(["new".to_owned()]));
 }

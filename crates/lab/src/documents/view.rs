@@ -1,18 +1,20 @@
 //! Formats the table of claims as text for a terminal, as Markdown and as JSON.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use serde_json::{Value, json};
 
 use super::{Claim, Document, Standing};
+use crate::record::OLD_MEANS;
 
 /// Text above the Markdown table.
 const HEAD: &str = "\
 # The five documents
 
 What Burstline's five founding documents claim, and where each claim is shown here. Made by
-`burstline lab documents --markdown` from `crates/lab/documents`; a test fails if this page is
-not up to date, or if a row has no status or names something that does not exist.
+`make documents` from `crates/lab/documents`, with the age of the records in `runs`; a test fails if
+this page is not up to date, or if a row has no status or names something that does not exist.
 
 - *run*: committed records below `runs` have each row that the claim needs, of contender and point,
   with the metric or stage that it is about: of `burstline lab run NAME` or `make billion`
@@ -59,10 +61,15 @@ pub fn text(documents: &[Document]) -> String {
     text
 }
 
-/// Formats the claims for `docs/documents.md`.
-pub fn markdown(documents: &[Document]) -> String {
-    let all = documents.iter().flat_map(|document| &document.claims);
-    let mut text = format!("{HEAD}\nAll documents: {}.\n{BEFORE}", tally(all));
+/// Formats the claims for `docs/documents.md`. With the names of [`current`](super::current)
+/// records, claims whose records are older than the code are marked.
+pub fn markdown(documents: &[Document], current: Option<&BTreeSet<String>>) -> String {
+    let is_old = |claim: &Claim| current.is_some_and(|current| claim.is_old(current));
+    let mut all = documents.iter().flat_map(|document| &document.claims);
+    let mut text = format!("{HEAD}\nAll documents: {}.\n{BEFORE}", tally(all.clone()));
+    if all.any(is_old) {
+        let _ = writeln!(text, "\n{OLD_MEANS}");
+    }
     for document in documents {
         let Document { id, title, by, machine, basis, .. } = document;
         let _ = writeln!(text, "\n## {id}: {}\n", cell(title));
@@ -86,9 +93,10 @@ pub fn markdown(documents: &[Document]) -> String {
             let notes = [&claim.basis, &claim.note];
             let notes = notes.into_iter().filter(|note| !note.is_empty());
             let notes: String = notes.map(|note| format!("<br>*{}*", cell(note))).collect();
+            let mark = if is_old(claim) { " †" } else { "" };
             let _ = writeln!(
                 text,
-                "| {} (`{}`){notes} | {} | {command} | {} | {} |",
+                "| {} (`{}`){notes} | {} | {command} | {} | {}{mark} |",
                 cell(&claim.claim),
                 claim.id,
                 cell(&claim.figure),

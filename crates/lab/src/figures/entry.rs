@@ -10,7 +10,8 @@ use crate::compared::Better;
 use crate::contenders;
 use crate::programs;
 use crate::rivals::hyperscan;
-use crate::scenario::machine;
+use crate::scenario::{Work, machine};
+use crate::sources::FOLDERS;
 
 /// A comparison of the bench.
 #[derive(Debug, Deserialize)]
@@ -129,20 +130,34 @@ pub(super) fn version_of(rival: &str) -> String {
 }
 
 /// Sources that every figure in memory depends on.
-const LOG: [&str; 5] = [
+const LOG: [&str; 11] = [
+    "crates/lab/src/arena.rs",
     "crates/lab/src/contenders",
     "crates/lab/src/figures",
+    "crates/lab/src/lines.rs",
+    "crates/lab/src/measuring",
+    "crates/lab/src/ours.rs",
+    "crates/lab/src/pages.rs",
     "crates/lab/src/rivals",
+    "crates/lab/src/traffic.rs",
     "crates/log/src",
     "crates/sys/src",
 ];
 /// Further sources of figures with a port or a job.
-const ENGINE: [&str; 5] = [
+const ENGINE: [&str; 6] = [
     "crates/afpacket/src",
     "crates/engine/src",
     "crates/port/src",
+    "crates/topo/src",
     "crates/wire/src",
     "crates/xdp/src",
+];
+/// Further sources of scenarios in memory.
+const SCENARIO: [&str; 4] = [
+    "crates/dpdk/src",
+    "crates/lab/rivals-dpdk",
+    "crates/lab/src/scenario",
+    "crates/nicsim/src",
 ];
 /// How rivals and our program are started, and what is read from their output.
 const PROGRAMS: &str = "crates/lab/src/programs";
@@ -246,11 +261,12 @@ const FURTHER: [Further; 10] = [
     },
     // DPDK in this process or in ours.
     Further { figures: &["dpdk"], folders: &["crates/dpdk/src", "crates/lab/rivals-dpdk"] },
-    Further { figures: &["flows", "query"], folders: &["crates/flow/src"] },
+    // The records, and the trees of files that they are written to and asked from.
+    Further { figures: &["flows", "query"], folders: &["crates/fleet/src", "crates/flow/src"] },
     Further { figures: &["nicsim"], folders: &["crates/nicsim/src"] },
 ];
 
-/// Returns the source folders that a figure depends on, each once.
+/// Returns the source folders and files that a figure depends on, each once.
 pub fn sources_of(figure: &str) -> Vec<&'static str> {
     let begins = |words: &[&str]| words.iter().any(|word| figure.starts_with(word));
     let mut folders = LOG.to_vec();
@@ -264,11 +280,19 @@ pub fn sources_of(figure: &str) -> Vec<&'static str> {
     folders
 }
 
+/// Returns the source folders and files that a scenario with this work depends on: all, if it
+/// starts programs or uses interfaces.
+pub fn sources_of_work(work: Work) -> Vec<&'static str> {
+    match work.is_live() {
+        true => FOLDERS.to_vec(),
+        false => [&LOG[..], &ENGINE, &SCENARIO].concat(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Rate, Work, built_in};
-    use crate::sources::FOLDERS;
+    use crate::scenario::{Rate, built_in};
 
     #[test]
     fn every_figure_depends_on_sources_that_are_known_and_has_a_name_of_its_own() {
@@ -277,6 +301,16 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all().len());
+    }
+
+    #[test]
+    fn a_scenario_depends_on_its_own_code_and_in_memory_not_on_the_program() {
+        for work in Work::ALL {
+            let sources = sources_of_work(work);
+            assert!(sources.iter().all(|own| FOLDERS.contains(own)), "{work}");
+            assert!(sources.contains(&"crates/lab/src/scenario"), "{work}");
+            assert_eq!(sources.contains(&"crates/cli/src"), work.is_live(), "{work}");
+        }
     }
 
     fn depends(figure: &str, folders: &[&str]) -> bool {
@@ -291,7 +325,8 @@ mod tests {
         }
         assert!(depends("generate-log-64", &[PROGRAMS]), "its rival is testpmd");
         assert!(!depends("generate-log-64", &["crates/cli/src"]), "ours is in this process");
-        assert!(depends("query-nfdump", &["crates/cli/src", "crates/flow/src"]));
+        let asked = ["crates/cli/src", "crates/fleet/src", "crates/flow/src"];
+        assert!(depends("query-nfdump", &asked));
         let readers = ["share-readers-4-copy", "cross-process-60", "stopped-reader", "inline-cost"];
         for figure in readers {
             assert!(depends(figure, &["crates/lab/src/sharing", SHARE]), "{figure}");

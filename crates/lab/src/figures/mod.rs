@@ -29,7 +29,7 @@ use crate::contenders;
 use crate::record::Interface;
 use crate::scenario::machine::{Served, on_hosts};
 use crate::threads::Cores;
-pub use entry::{Entry, all, sources_of};
+pub use entry::{Entry, all, sources_of, sources_of_work};
 pub use run::{Done, run, table};
 
 /// The settings for all figures.

@@ -5,7 +5,9 @@ use super::entry::{Entry, sources_of, version_of};
 use crate::compared::{Compared, OURS, Outcome, Side};
 use crate::contenders::Sample;
 use crate::readiness::why_then_fix;
-use crate::record::{Chart, Comparison, ContenderInfo, Distance, Doubt, Record, Row};
+use crate::record::{
+    Chart, Comparison, ContenderInfo, Distance, Doubt, Record, Row, program_sources,
+};
 use crate::scenario::Begun;
 use crate::scenario::run::one_line;
 use burstline_sys::distance::one_way_ns;
@@ -98,9 +100,7 @@ fn record(
         y_label: unit,
         x_label: String::new(),
     };
-    let sources = sources_of(&record.scenario);
-    let known = env!("BURSTLINE_SOURCES").split(',').filter_map(|word| word.split_once(' '));
-    let own = known.filter(|(folder, _)| sources.contains(folder));
+    record.sources = program_sources(&sources_of(&record.scenario));
     record.comparison = Some(Comparison {
         metric: metric.to_owned(),
         better,
@@ -108,7 +108,6 @@ fn record(
         rival: sides[1].contender.to_owned(),
         ratio: better.ratio(median(&record.rows[0]), median(&record.rows[1])),
         distance,
-        sources: own.map(|(folder, number)| (folder.to_owned(), number.to_owned())).collect(),
         ..Comparison::default()
     });
     for detail in details {
@@ -173,7 +172,8 @@ mod tests {
         assert_eq!((comparison.ratio, &comparison.rival[..]), (2.0, "scattered-pool"));
         assert_eq!((&ours.samples[..], rival.median), (&[3.0, 1.0, 2.0][..], 4.0));
         assert_eq!(again.pages_of("scattered-pool").as_deref(), Some("2 MiB"));
-        assert_eq!(comparison.sources.keys().count(), sources_of("handoff-60").len());
+        assert_eq!(again.sources.len(), sources_of("handoff-60").len());
+        assert!(!again.is_old());
         assert!(again.notes.contains(&"log 1 MiB".to_owned()), "{:?}", again.notes);
     }
 

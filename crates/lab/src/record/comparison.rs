@@ -29,9 +29,6 @@ pub struct Comparison {
     /// Distance of the two cores; `None` if there was only one or the distance was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<Distance>,
-    /// The sources of the program: by folder of the repository, a hash of its files.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub sources: BTreeMap<String, String>,
 }
 
 /// The time that a cache line takes from one core to another.

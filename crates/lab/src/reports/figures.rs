@@ -16,9 +16,8 @@ use std::path::Path;
 use std::{fs, io};
 
 use super::numbers;
-use crate::figures::{all, sources_of};
-use crate::record::{Distance, Metric, Record, Sides};
-use crate::sources;
+use crate::figures::all;
+use crate::record::{Metric, OLD_MEANS, Record, Sides};
 
 /// Marks before and after the table in a page.
 pub const MARKS: [&str; 2] = ["<!-- figures: make figures -->\n", "<!-- end of figures -->\n"];
@@ -38,9 +37,6 @@ const SHORT: [&str; 6] = [
 /// The unit of rates per wall time.
 const MPPS: &str = "Mpps";
 const GBIT_OF_BUSY: &str = "Gbit/busy s";
-
-/// Mark for the ratio of a figure whose code has changed since its measurement.
-const OLD: &str = " †";
 
 /// Returns the figure records of a folder, in the order of measurement.
 ///
@@ -65,68 +61,47 @@ pub fn records(folder: &Path) -> Result<Vec<Record>, String> {
 
 /// The records of a figure on one machine.
 struct Measured<'a> {
-    near: One<'a>,
+    near: &'a Record,
     /// The record with cores far apart, if `near` is another one.
-    far: Option<One<'a>>,
-}
-
-/// One measurement.
-struct One<'a> {
-    record: &'a Record,
-    is_old: bool,
+    far: Option<&'a Record>,
 }
 
 impl<'a> Measured<'a> {
-    /// Finds the records of a figure on a machine.
-    fn find(
-        records: &'a [Record],
-        name: &str,
-        cpu: &str,
-        root: &Path,
-    ) -> Result<Option<Self>, String> {
+    /// Finds the records of a figure on a machine; `None` if there are none.
+    fn find(records: &'a [Record], name: &str, cpu: &str) -> Option<Self> {
         let is_it = |record: &&Record| record.scenario == name && record.machine.cpu == cpu;
-        Self::of(&records.iter().filter(is_it).collect::<Vec<_>>(), root)
-    }
-
-    /// Selects from all records of a figure on a machine; `None` if there are none.
-    fn of(all: &[&'a Record], root: &Path) -> Result<Option<Self>, String> {
+        let all: Vec<&Record> = records.iter().filter(is_it).collect();
         let newest = |is_far: bool| {
-            let such = all.iter().filter(|record| record.is_far() == is_far);
+            let such = all.iter().copied().filter(|record| record.is_far() == is_far);
             such.max_by_key(|record| &record.started)
         };
-        let one = |record: &&'a Record| {
-            let is_old = is_old(record, root).map_err(|error| error.to_string())?;
-            Ok::<_, String>(One { record, is_old })
-        };
         let (near, far) = (newest(false), newest(true));
-        let Some(shown) = near.or(far) else { return Ok(None) };
-        let far = far.filter(|_| near.is_some()).map(one).transpose()?;
-        Ok(Some(Self { near: one(shown)?, far }))
+        Some(Self { near: near.or(far)?, far: far.filter(|_| near.is_some()) })
     }
 
     /// What the other side is.
     fn about(&self) -> &str {
-        self.near.record.contenders.get(1).map_or("", |rival| &rival.command)
+        self.near.contenders.get(1).map_or("", |rival| &rival.command)
     }
 
-    fn each(&self) -> impl Iterator<Item = &One<'a>> {
-        [&self.near].into_iter().chain(&self.far)
+    fn each(&self) -> impl Iterator<Item = &'a Record> {
+        [self.near].into_iter().chain(self.far)
     }
 }
 
-/// Formats the table in Markdown, with the origin of the records below it. `root` is the
-/// repository: ratios whose sources have changed since the record are marked. Of two records of a
-/// figure on the same processor model with cores both near or both far, the newer one counts.
+/// Formats the table in Markdown, with the origin of the records below it. Ratios of old records
+/// are marked. Of two records of a figure on the same processor model with cores both near or both
+/// far, the newer one counts.
 ///
 /// # Errors
-/// If a source cannot be read or a record compares nothing.
-pub fn table(records: &[Record], root: &Path) -> Result<String, String> {
+/// If a record compares nothing.
+pub fn table(records: &[Record]) -> Result<String, String> {
     let cpus = processors(records.iter());
     let mut text = head(&cpus);
     let mut origins = Origins::default();
     for name in all().iter().map(|entry| &entry.name[..]) {
-        let on = |cpu: &&str| Measured::find(records, name, cpu, root);
-        let all: Vec<Option<Measured<'_>>> = cpus.iter().map(on).collect::<Result<_, _>>()?;
+        let on = |cpu: &&str| Measured::find(records, name, cpu);
+        let all: Vec<Option<Measured<'_>>> = cpus.iter().map(on).collect();
         let Some(first) = all.iter().flatten().next() else { continue };
         let cells = all.iter().map(|measured| measured.as_ref().map_or(Ok(NONE.into()), cells));
         let cells = cells.collect::<Result<String, String>>()?;
@@ -152,7 +127,7 @@ fn processors<'a>(records: impl Iterator<Item = &'a Record>) -> Vec<&'a str> {
 ///
 /// # Errors
 /// As for [`table`], and if none of them has a record.
-fn short_table(records: &[Record], root: &Path) -> Result<String, String> {
+fn short_table(records: &[Record]) -> Result<String, String> {
     let is_shown = |record: &&Record| SHORT.contains(&&record.scenario[..]);
     let cpus = processors(records.iter().filter(is_shown));
     let [first, others @ ..] = &cpus[..] else {
@@ -169,7 +144,7 @@ fn short_table(records: &[Record], root: &Path) -> Result<String, String> {
     for entry in SHORT.iter().filter_map(|name| all().iter().find(|entry| entry.name == *name)) {
         let mut cells = String::new();
         for (place, cpu) in cpus.iter().enumerate() {
-            let measured = Measured::find(records, &entry.name, cpu, root)?;
+            let measured = Measured::find(records, &entry.name, cpu);
             cells += &short_cells(measured.as_ref(), place == 0)?;
             measured.iter().for_each(|measured| origins.add(measured));
         }
@@ -207,16 +182,16 @@ struct Origins {
 
 impl Origins {
     fn add(&mut self, measured: &Measured<'_>) {
-        self.is_any_old |= measured.each().any(|one| one.is_old);
-        self.all.extend(measured.each().map(|one| origin(one.record)));
+        self.is_any_old |= measured.each().any(Record::is_old);
+        self.all.extend(measured.each().map(origin));
     }
 
     /// An empty line, and the line below a table.
     fn line(self) -> String {
         let all = self.all.into_iter().collect::<Vec<_>>().join("; ");
         let old = match self.is_any_old {
-            true => " †: the code that it measures has changed since.",
-            false => "",
+            true => format!(" {OLD_MEANS}"),
+            false => String::new(),
         };
         format!("\nMeasured {all}.{old}\n")
     }
@@ -256,15 +231,16 @@ struct Cells {
 
 impl Cells {
     fn of(measured: &Measured<'_>) -> Result<Self, String> {
-        let record = measured.near.record;
+        let record = measured.near;
         let Sides { comparison, ours, rival } =
             record.compared().ok_or_else(|| format!("{} compares nothing", record.scenario))?;
-        let cells = |one: &One<'_>| {
-            let (ratio, apart) = one.ratio()?;
-            Some((ratio, apart.map_or(String::new(), |distance| distance.to_string())))
+        let cells = |record: &Record| {
+            let comparison = record.comparison.as_ref()?;
+            let apart = comparison.distance.map_or(String::new(), |distance| distance.to_string());
+            Some((numbers::ratio(comparison.ratio) + record.mark(), apart))
         };
-        let (ratio, apart) = cells(&measured.near).unwrap_or_default();
-        let (far, far_apart) = measured.far.as_ref().and_then(cells).unwrap_or_default();
+        let (ratio, apart) = cells(record).unwrap_or_default();
+        let (far, far_apart) = measured.far.and_then(cells).unwrap_or_default();
         Ok(Self {
             ours: value(record, &comparison.ours, ours),
             rival: value(record, &comparison.rival, rival),
@@ -276,25 +252,16 @@ impl Cells {
     }
 }
 
-impl One<'_> {
-    /// Returns the ratio, marked if it is old, and the distance of the cores.
-    fn ratio(&self) -> Option<(String, Option<Distance>)> {
-        let comparison = self.record.comparison.as_ref()?;
-        let mark = if self.is_old { OLD } else { "" };
-        Some((numbers::ratio(comparison.ratio) + mark, comparison.distance))
-    }
-}
-
 /// A page with a new table between its marks, which say which table; `None` where it has no marks.
 ///
 /// # Errors
 /// As for [`table`].
-pub fn renewed(page: &str, records: &[Record], root: &Path) -> Result<Option<String>, String> {
+pub fn renewed(page: &str, records: &[Record]) -> Result<Option<String>, String> {
     if page.contains(SHORT_MARKS[0]) {
-        return Ok(inserted(page, &short_table(records, root)?, SHORT_MARKS));
+        return Ok(inserted(page, &short_table(records)?, SHORT_MARKS));
     }
     match page.contains(MARKS[0]) {
-        true => Ok(inserted(page, &table(records, root)?, MARKS)),
+        true => Ok(inserted(page, &table(records)?, MARKS)),
         false => Ok(None),
     }
 }
@@ -335,22 +302,12 @@ fn origin(record: &Record) -> String {
     )
 }
 
-fn is_old(record: &Record, root: &Path) -> io::Result<bool> {
-    let known = record.comparison.as_ref().map(|comparison| &comparison.sources);
-    for folder in sources_of(&record.scenario) {
-        let number = sources::number_of(root, folder)?;
-        if known.and_then(|known| known.get(folder)) != Some(&number) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::contenders::Sample;
-    use crate::record::{Comparison, ContenderInfo, Machine, Row};
+    use crate::figures::sources_of;
+    use crate::record::{Comparison, ContenderInfo, Distance, Machine, Row, program_sources};
 
     fn record(name: &str, cpu: &str, started: &str, ours: f64) -> Record {
         let row = |contender: &str, value: f64| {
@@ -384,8 +341,7 @@ mod tests {
             record("handoff-60", "B", "2026-11-01T", 5.0),
             record("handoff-60", "B", "2026-11-03T", 7.0),
         ];
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let table = table(&records, &root).unwrap();
+        let table = table(&records).unwrap();
         let lines: Vec<&str> = table.lines().collect();
         let head = "| ours, A | the other side | ratio | cores apart | ratio, cores far apart | \
                     ours, B |";
@@ -398,7 +354,7 @@ mod tests {
         assert_eq!((lines[3], lines.len()), (expected, 6));
         assert!(lines[5].contains("on A") && lines[5].contains("on B"), "{}", lines[5]);
         let nothing = Record { comparison: None, ..records[0].clone() };
-        assert!(super::table(&[nothing], &root).unwrap_err().contains("compares nothing"));
+        assert!(super::table(&[nothing]).unwrap_err().contains("compares nothing"));
     }
 
     fn at(mut record: Record, ns: f64) -> Record {
@@ -419,8 +375,7 @@ mod tests {
             record("record-dd", intel, "2026-11-02T", 5.0),
             record("share-readers-4", intel, "2026-11-02T", 7.0),
         ];
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let table = short_table(&records, &root).unwrap();
+        let table = short_table(&records).unwrap();
         let head = "| ours, A | the other side | ratio, A \
                     | ratio, Intel Xeon Platinum 8481C (ours; the other side) |";
         assert!(table.lines().next().unwrap().contains(head), "{table}");
@@ -436,20 +391,26 @@ mod tests {
         ] {
             assert!(table.contains(row), "{row}: {table}");
         }
-        assert!(short_table(&records[..1], &root).is_err());
+        assert!(short_table(&records[..1]).is_err());
     }
 
     #[test]
     fn a_ratio_of_far_cores_stands_beside_that_of_near_ones() {
         let near = at(record("handoff-60", "A", "2026-11-02T", 20.0), 55.0);
         let far = at(record("handoff-60", "A", "2026-11-03T", 5.0), 270.0);
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let row = |records: &[Record]| {
-            super::table(records, &root).unwrap().lines().nth(2).unwrap().to_owned()
-        };
+        let row = |records: &[Record]| table(records).unwrap().lines().nth(2).unwrap().to_owned();
         let both = "| 2.00 † | 55 to 55 ns | 0.50 † at 270 to 270 ns |";
         assert!(row(&[near, far.clone()]).contains(both));
         assert!(row(&[far]).contains("| 0.50 † | 270 to 270 ns |  |"), "there is no other");
+    }
+
+    #[test]
+    fn a_ratio_of_the_present_code_has_no_mark() {
+        let mut new = record("handoff-60", "A", "2026-11-02T", 20.0);
+        new.sources = program_sources(&sources_of("handoff-60"));
+        assert!(!table(&[new.clone()]).unwrap().contains('†'));
+        new.sources.insert("crates/log/src".to_owned(), "0".to_owned());
+        assert!(table(&[new]).unwrap().contains(OLD_MEANS));
     }
 
     #[test]
@@ -473,6 +434,6 @@ mod tests {
         let expected = format!("a\n{}new\n{}b\n", MARKS[0], MARKS[1]);
         assert_eq!(inserted(&readme, "new\n", MARKS), Some(expected));
         assert_eq!(inserted("a\nb\n", "new\n", MARKS), None);
-        assert_eq!(renewed("a\nb\n", &[], Path::new(".")), Ok(None));
+        assert_eq!(renewed("a\nb\n", &[]), Ok(None));
     }
 }

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! A report depends only on records, not on the clock or the machine that creates it. The same
-//! records give the same report, byte for byte, at any time and on any machine.
+//! program makes the same report of them, byte for byte, at any time and on any machine. Another
+//! one may mark other records as older than its code.
 //!
 //! Invariants:
 //! - P1: all text of a record is escaped for its destination. The page runs no script and fetches

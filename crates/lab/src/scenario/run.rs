@@ -14,8 +14,9 @@ pub use super::options::{Options, adjusted, check};
 use super::points::{Point, words};
 use super::{Begun, Places, Scenario, Work, doubts, machine, remote, simulate};
 use crate::contenders::{self, Adapter, Job, Sample};
+use crate::figures::sources_of_work;
 use crate::live::{OUT, interfaces};
-use crate::record::{ContenderInfo, Distance, Doubt, Interface, Record};
+use crate::record::{ContenderInfo, Distance, Doubt, Interface, Record, program_sources};
 use crate::remote::Remote;
 use crate::rfc2544::Asked;
 
@@ -91,6 +92,7 @@ pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progres
         about: scenario.about.clone(),
         seed: options.seed,
         is_quick: options.is_quick,
+        sources: program_sources(&sources_of_work(scenario.work)),
         interfaces: run.interfaces(),
         generator: options.remote.as_ref().map(|remote| remote.describe()),
         contenders: run.entrants.iter().enumerate().map(info).collect(),
