@@ -243,3 +243,15 @@ fn contenders_of_figures_have_versions_of_their_own() {
     }
     assert!(wrong.is_empty(), "make bench: no version:\n{}", wrong.join("\n"));
 }
+
+/// Not known is as good as known, if the record says why.
+#[test]
+fn figures_say_which_pages_each_side_had() {
+    let mut unknown = Vec::new();
+    for (path, record) in figures_with_pages() {
+        let is_silent = |name: &&str| record.pages_of(name).is_none();
+        let sides = record.contenders.iter().map(|of| &*of.name).filter(is_silent);
+        unknown.extend(sides.map(|name| format!("{path}: {name}")));
+    }
+    assert!(unknown.is_empty(), "make bench: no pages:\n{}", unknown.join("\n"));
+}
