@@ -180,3 +180,78 @@ fn records_of_scenarios_beside_dpdk_say_which_pages_it_and_ours_had() {
     unknown.dedup();
     assert!(unknown.is_empty(), "make runs: no pages:\n{}", unknown.join("\n"));
 }
+
+/// Rivals in figures that are parts of this program, or are it with other options.
+const PARTS: [&str; 16] = [
+    "bare-append",
+    "bare-line",
+    "bounce",
+    "clock-loop",
+    "descriptor-writeback",
+    "long-look",
+    "nobody-reading",
+    "not-instrumented",
+    "plain-pcapng",
+    "poll-busy",
+    "reader-in-this-process",
+    "standard-map",
+    "through-a-cable",
+    "without-silence",
+    "without-the-stalled-one",
+    "without-the-stopped-one",
+];
+
+/// Returns the committed records of figures in which a contender says its pages, by their paths.
+/// Older records do not say them; newer ones do for each contender.
+fn figures_with_pages() -> Vec<(String, Record)> {
+    let mut all = Vec::new();
+    for folder in ["figures", "figures-xeon", "far"] {
+        for entry in fs::read_dir(runs().join(folder)).unwrap() {
+            let path = format!("{folder}/{}", entry.unwrap().file_name().to_str().unwrap());
+            let record = path.ends_with(".json").then(|| record(&path)).flatten();
+            all.extend(record.map(|record| (path, record)));
+        }
+    }
+    let says = |of: &ContenderInfo| of.pages.is_some() || of.page_kinds.is_some();
+    all.retain(|(_, record)| record.contenders.iter().any(says));
+    all.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+    all
+}
+
+/// Whether a version is an error, or another program's.
+fn is_no_version(of: &ContenderInfo) -> bool {
+    let is_error = of.version.contains("invalid option");
+    let is_compilers = of.version.contains("rustc") && !PARTS.contains(&&*of.name);
+    is_error || is_compilers || !of.version.contains(|char: char| char.is_ascii_digit())
+}
+
+#[test]
+fn contenders_of_figures_have_versions_of_their_own() {
+    let info = |name: &str, version: &str| ContenderInfo {
+        name: name.to_owned(),
+        version: version.to_owned(),
+        ..ContenderInfo::default()
+    };
+    assert!(is_no_version(&info("softflowd", "softflowd: invalid option -- '1'")));
+    assert!(is_no_version(&info("nfpcapd", "in this program: rustc 1.90.0")));
+    assert!(is_no_version(&info("tcpdump", "")));
+    assert!(!is_no_version(&info("poll-busy", "in this program: rustc 1.90.0")));
+    let mut wrong = Vec::new();
+    for (path, record) in figures_with_pages() {
+        let without = record.contenders.iter().filter(|of| is_no_version(of));
+        wrong.extend(without.map(|of| format!("{path}: {} has `{}`", of.name, of.version)));
+    }
+    assert!(wrong.is_empty(), "make bench: no version:\n{}", wrong.join("\n"));
+}
+
+/// Not known is as good as known, if the record says why.
+#[test]
+fn figures_say_which_pages_each_side_had() {
+    let mut unknown = Vec::new();
+    for (path, record) in figures_with_pages() {
+        let is_silent = |name: &&str| record.pages_of(name).is_none();
+        let sides = record.contenders.iter().map(|of| &*of.name).filter(is_silent);
+        unknown.extend(sides.map(|name| format!("{path}: {name}")));
+    }
+    assert!(unknown.is_empty(), "make bench: no pages:\n{}", unknown.join("\n"));
+}

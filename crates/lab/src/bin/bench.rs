@@ -75,7 +75,7 @@ fn measure(options: &Options, command: &str) -> ExitCode {
     }
     let (smoke, full, runs) = (options.smoke, options.full, options.runs);
     let context =
-        Context { smoke, full, runs, cores: Cores::allowed(), stop, interfaces: Seen::default() };
+        Context { smoke, full, runs, cores: Cores::allowed(), stop, seen: Seen::default() };
     let mut all = Vec::new();
     for figure in wanted {
         // On a separate thread, because a figure may pin its thread.

@@ -8,15 +8,14 @@
 mod generator;
 mod instructions;
 
+use std::io;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use std::{io, thread};
 
 use super::dpdk::is_built;
 use super::shapes::{best_of, key};
 use super::{Adapter, Job, Sample, timed};
-use crate::live::{missing, pages_of};
+use crate::live::{missing, watched};
 use crate::pages::{PAGES_OF_A_START, Reservation};
 use crate::programs::{self, Device, Memory, Mode, Report};
 use crate::record::Pages;
@@ -167,30 +166,14 @@ fn testpmd(job: &Job<'_>, setting: &str) -> programs::Testpmd {
     }
 }
 
-/// Runs a command. Returns both its output streams and its pages at the last check.
+/// Runs a command. Returns both its output streams and its pages.
 fn run(command: &str) -> Result<(String, Pages), String> {
     let fail = |error: io::Error| format!("{command}: {error}");
     let script = format!("exec {command} 2>&1");
     let started = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn();
     let running = started.map_err(fail)?;
-    let (process, has_ended) = (running.id(), AtomicBool::new(false));
-    thread::scope(|scope| {
-        let looker = scope.spawn(|| {
-            let mut pages = Pages::default();
-            // Relaxed: a flag only.
-            while !has_ended.load(Relaxed) {
-                let now = pages_of(&[process]);
-                // A process that is about to end has released its memory.
-                pages = if now == Pages::default() { pages } else { now };
-                thread::park_timeout(LOOK);
-            }
-            pages
-        });
-        let output = running.wait_with_output();
-        has_ended.store(true, Relaxed);
-        looker.thread().unpark();
-        let pages = looker.join().map_err(|_| "the thread that counts pages panicked")?;
-        let output = output.map_err(fail)?;
-        Ok((String::from_utf8_lossy(&output.stdout).into_owned(), pages))
-    })
+    let process = running.id();
+    let (output, pages) = watched(LOOK, move || vec![process], || running.wait_with_output());
+    let output = output.map_err(fail)?;
+    Ok((String::from_utf8_lossy(&output.stdout).into_owned(), pages))
 }

@@ -15,10 +15,9 @@ use burstline_afpacket::Sender;
 use burstline_sys::clock;
 use burstline_testbed::{Bed, FAR, Frames, NEAR};
 
-use super::Context;
+use super::{Context, Runs};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::contest::alternate;
 use crate::live::missing;
 use crate::programs::our_program;
 use crate::scenario::machine::Served;
@@ -51,9 +50,9 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
         let runs = if context.smoke { 1 } else { context.runs * RUNS_EACH };
         let ours = ["capture", "-q", &source, "-c", "1", "--format", "pcap", "-w", "-"];
         let theirs = ["-i", FAR, "-n", "-Z", "root", "-c", "1", "-U", "-w", "-"];
-        let rounds = alternate(
+        let rounds = context.turns(
+            Runs::AsPrograms,
             runs,
-            &context.stop,
             || timed_ms(&bed, &program, &ours),
             || timed_ms(&bed, "tcpdump", &theirs),
         );

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use burstline_testbed::{Amount, Target};
 
-use super::Context;
+use super::{Context, Runs};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::contest::{Rounds, alternate};
+use crate::contest::Rounds;
 use crate::live::{Contender, Load, Road, missing};
 use crate::programs::our_program;
 use crate::programs::{Ours, Ready, Report, Words};
@@ -81,7 +81,7 @@ pub(super) fn by_poll(
     runs: usize,
     turn: impl Fn(&str) -> Result<f64, String>,
 ) -> Result<Rounds<f64>, String> {
-    alternate(runs, &context.stop, || turn("adaptive"), || turn("busy"))
+    context.turns(Runs::AsPrograms, runs, || turn("adaptive"), || turn("busy"))
 }
 
 /// Returns the CPU use of one of our commands without packets, by its own report.

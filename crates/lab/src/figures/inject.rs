@@ -13,10 +13,9 @@ use burstline_xdp::bpf::{
     Register::*, Size, XdpMode, possible_cpus, xdp_action,
 };
 
-use super::Context;
+use super::{Context, Runs};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::contest::alternate;
 use crate::live::{Contender, Road, missing};
 use crate::programs::Ours;
 use crate::programs::our_program;
@@ -44,9 +43,9 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let command =
         |sink: &str| Ours::new(&program, &format!("generate -o {sink} --size 64 --cores {core}"));
     let conditions = Conditions::watch(context.cores);
-    let rounds = alternate(
+    let rounds = context.turns(
+        Runs::AsPrograms,
         context.process_runs(),
-        &context.stop,
         || run(context, "v1", &command("inject:v1")),
         || run(context, "w0", &command("xdp:w1")),
     )?;

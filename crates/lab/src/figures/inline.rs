@@ -24,12 +24,11 @@ use burstline_sys::clock;
 use burstline_sys::temporary::TemporaryFolder;
 use serde_json::Value;
 
-use super::Context;
 use super::count_file::run;
+use super::{Context, Runs};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
-use crate::contest::alternate;
 use crate::programs::Report;
 use crate::programs::our_program;
 use crate::sharing::giver::{BUSY, GIVER_OPTION, GIVING, Given};
@@ -54,9 +53,9 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let traffic = traffic(&program, &folder, packets)?;
     let conditions = Conditions::watch(context.cores);
     let last = Cell::new(Done::default());
-    let rounds = alternate(
+    let rounds = context.turns(
+        Runs::AsPrograms,
         context.process_runs(),
-        &context.stop,
         || {
             let done = inline(&program, &folder, &traffic, packets)?;
             last.set(done);

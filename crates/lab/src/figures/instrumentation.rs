@@ -14,11 +14,11 @@ use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::clock;
 use burstline_testbed::{Amount, Target};
 
-use super::Context;
+use super::{Context, Runs};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Watch;
-use crate::contest::{Rounds, alternate};
+use crate::contest::Rounds;
 use crate::live::{Contender, Load, Road};
 use crate::programs::our_program;
 use crate::programs::{Ours, Report};
@@ -42,7 +42,7 @@ const SMOKE_TIME: Duration = Duration::from_millis(2);
 pub(super) fn live(context: &Context) -> Result<Outcome, String> {
     let program = our_program()?;
     let what = "burstline count xdp:v1 --poll busy, frames injected at top speed, a process a turn";
-    compare(context, what, |is_watched| {
+    compare(context, Runs::AsPrograms, what, |is_watched| {
         let (road, served) = (Road::new(context.cores)?, Served::now());
         let core = context.cores.consumer.to_string();
         let count = Ours::new(&program, &format!("count xdp:v1 --poll busy --cores {core}"));
@@ -74,7 +74,7 @@ pub(super) fn in_memory(context: &Context) -> Result<Outcome, String> {
         });
         copier.join().map_err(|_| "it panicked".to_owned())
     };
-    compare(context, what, |is_watched| watched(is_watched, core, copy))
+    compare(context, Runs::Here, what, |is_watched| watched(is_watched, core, copy))
 }
 
 /// Copies for that long. Returns millions of copies per second of the thread's CPU time. That
@@ -117,14 +117,15 @@ fn watched<R>(
 /// of samples.
 fn compare(
     context: &Context,
+    place: Runs,
     what: &str,
     turn: impl Fn(bool) -> Result<(f64, u64), String>,
 ) -> Result<Outcome, String> {
     let conditions = Conditions::watch(context.cores);
     let samples = RefCell::new(Vec::new());
-    let rounds = alternate(
+    let rounds = context.turns(
+        place,
         context.runs,
-        &context.stop,
         || {
             let (rate, taken) = turn(true)?;
             samples.borrow_mut().push(taken as f64);

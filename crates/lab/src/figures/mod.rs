@@ -19,14 +19,18 @@ mod view;
 use in_memory::{hash, latency, nicsim, sharing, stalled};
 use of_files::{asking, capture_file, count_file, flowing, python, recording};
 
+use std::process;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use burstline_testbed::Bed;
 
 use crate::compared::Outcome;
 use crate::contenders;
-use crate::record::Interface;
+use crate::contest::{Rounds, alternate};
+use crate::live::{programs, watched};
+use crate::record::{Interface, Pages};
 use crate::scenario::machine::{Served, on_hosts};
 use crate::threads::Cores;
 pub use entry::{Entry, all, sources_of, sources_of_work};
@@ -44,28 +48,79 @@ pub struct Context {
     pub cores: Cores,
     /// Set when the user stops the run.
     pub stop: Arc<AtomicBool>,
-    /// The interfaces of a figure whose turns return only a number.
-    pub interfaces: Seen,
+    /// What was seen of a figure whose turns return only a number.
+    pub seen: Seen,
 }
 
-/// Interfaces that a figure's packets went through.
+/// What was seen of a figure's turns.
 #[derive(Debug, Default)]
-pub struct Seen(Mutex<Vec<Interface>>);
+pub struct Seen(Mutex<Had>);
+
+#[derive(Debug, Default)]
+struct Had {
+    /// The interfaces that packets went through.
+    interfaces: Vec<Interface>,
+    /// The pages of ours and of the peer; no bytes if no process of it was seen.
+    pages: [Option<Pages>; 2],
+}
 
 impl Seen {
-    fn lock(&self) -> MutexGuard<'_, Vec<Interface>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner) // replaced as a whole
+    fn lock(&self) -> MutexGuard<'_, Had> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner) // each part is replaced as a whole
     }
 }
+
+/// Where the sides of a figure run.
+#[derive(Clone, Copy)]
+enum Runs {
+    /// In this process.
+    Here,
+    /// As programs that a turn starts.
+    AsPrograms,
+}
+
+/// Interval between looks at the pages of a side, some of which live for a few ms.
+const LOOK: Duration = Duration::from_millis(2);
 
 impl Context {
     /// Looks at the interfaces of a turn's hosts, after its first turn. `before` is from before its
     /// packets came.
     fn look_at(&self, bed: &Bed, before: &Served) {
-        let mut seen = self.interfaces.lock();
-        if seen.is_empty() {
-            *seen = on_hosts(bed, before);
+        let mut seen = self.seen.lock();
+        if seen.interfaces.is_empty() {
+            seen.interfaces = on_hosts(bed, before);
         }
+    }
+
+    /// Runs both sides as [`alternate`] does. Looks at the pages of each in its first turn, which
+    /// does not count.
+    fn turns<T>(
+        &self,
+        place: Runs,
+        runs: usize,
+        mut ours: impl FnMut() -> Result<T, String>,
+        mut peer: impl FnMut() -> Result<T, String>,
+    ) -> Result<Rounds<T>, String> {
+        let ours = || self.turn(place, 0, &mut ours);
+        alternate(runs, &self.stop, ours, || self.turn(place, 1, &mut peer))
+    }
+
+    fn turn<T>(&self, place: Runs, side: usize, work: impl FnOnce() -> T) -> T {
+        if self.seen.lock().pages[side].is_some() {
+            return work();
+        }
+        let processes = move || match place {
+            Runs::Here => vec![process::id()],
+            Runs::AsPrograms => programs(),
+        };
+        let (done, pages) = watched(LOOK, processes, work);
+        self.saw(side, || pages);
+        done
+    }
+
+    /// Keeps the pages of a side's first turn.
+    fn saw(&self, side: usize, pages: impl FnOnce() -> Pages) {
+        self.seen.lock().pages[side].get_or_insert_with(pages);
     }
 
     /// Measured runs a side where each is a process that has to be started.
@@ -163,7 +218,7 @@ mod tests {
             runs: 1,
             cores: Cores::allowed(),
             stop,
-            interfaces: Seen::default(),
+            seen: Seen::default(),
         };
         let is_in_process = |entry: &Entry| {
             let kinds = [
@@ -194,6 +249,10 @@ mod tests {
                 _ => false,
             };
             assert!(is_as_expected, "{}: {outcome:?}", entry.name);
+            let Had { pages, .. } = std::mem::take(&mut *context.seen.lock());
+            let sees = entry.scenario.is_none() && matches!(outcome, Ok(Outcome::Smoke));
+            let has = |side: &Option<Pages>| side.is_some_and(|pages| pages.all_mib() > 0.0);
+            assert!(!sees || pages.iter().all(has), "{}: {pages:?}", entry.name);
         }
     }
 }

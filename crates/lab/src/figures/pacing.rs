@@ -25,8 +25,7 @@ use burstline_testbed::{Bed, NEAR};
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::contest::alternate;
-use crate::figures::Context;
+use crate::figures::{Context, Runs};
 use crate::live::missing;
 use crate::scenario::machine::Served;
 
@@ -81,9 +80,9 @@ fn compare(context: &Context, sink: &str, open: &OpenSink<'_>) -> Result<Outcome
     let conditions = Conditions::watch(context.cores);
     let (mut all_ours, mut all_bare) = (Vec::new(), Vec::new());
     let normal = SchedulingClass::Normal;
-    let rounds = alternate(
+    let rounds = context.turns(
+        Runs::Here,
         context.process_runs(),
-        &context.stop,
         || {
             let late = paced(core, run, normal, open).map_err(|error| error.to_string())?;
             all_ours.push(late);

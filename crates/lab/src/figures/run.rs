@@ -1,12 +1,12 @@
 //! Measures a selected figure and creates its record.
 
-use super::Context;
 use super::entry::{Entry, sources_of, version_of};
+use super::{Context, Had};
 use crate::compared::{Compared, OURS, Outcome, Side};
 use crate::contenders::Sample;
 use crate::readiness::why_then_fix;
 use crate::record::{
-    Chart, Comparison, ContenderInfo, Distance, Doubt, Record, Row, program_sources,
+    Chart, Comparison, ContenderInfo, Distance, Doubt, Pages, Record, Row, program_sources,
 };
 use crate::scenario::Begun;
 use crate::scenario::run::one_line;
@@ -14,6 +14,9 @@ use burstline_sys::distance::one_way_ns;
 
 /// Prefix of a doubt among a figure's details.
 const DOUBT: &str = "doubt: ";
+
+/// The pages of a side that ended too soon, or that is a part of the kernel.
+const UNKNOWN: &str = "unknown: no process of it was seen";
 
 /// The outcome of a selected figure.
 #[derive(Clone, Debug)]
@@ -35,7 +38,10 @@ pub fn run(entry: &'static Entry, context: &Context, command: &str) -> Done {
     // A smoke run has no figures.
     let look = || (!context.smoke).then(|| one_way_ns(cores.producer, cores.consumer)).flatten();
     let before = look();
-    let compared = match entry.measure(context) {
+    let measured = entry.measure(context);
+    // Of a figure that failed, too: the next one has its own.
+    let seen = std::mem::take(&mut *context.seen.lock());
+    let compared = match measured {
         Ok(Outcome::Measured(compared)) => compared,
         Ok(Outcome::Smoke) => return Done::Smoke,
         Ok(Outcome::NotHere(why)) => return Done::NotHere(why),
@@ -46,12 +52,25 @@ pub fn run(entry: &'static Entry, context: &Context, command: &str) -> Done {
         before_ns,
         after_ns,
     });
-    let mut record = record(entry, begun.record(&entry.name, command), compared, distance);
-    let seen = std::mem::take(&mut *context.interfaces.lock());
+    let record = record(entry, begun.record(&entry.name, command), compared, distance);
+    Done::Measured(Box::new(with(seen, record)))
+}
+
+/// Adds what was seen of turns that do not say it.
+fn with(seen: Had, mut record: Record) -> Record {
     if record.interfaces.is_empty() {
-        record.interfaces = seen;
+        record.interfaces = seen.interfaces;
     }
-    Done::Measured(Box::new(record))
+    for (side, pages) in record.contenders.iter_mut().zip(seen.pages) {
+        let pages = pages.filter(|pages| *pages != Pages::default());
+        side.pages = side.pages.or(pages.filter(|_| side.page_kinds.is_none()));
+    }
+    for side in &mut record.contenders {
+        if side.pages.is_none() && side.page_kinds.is_none() {
+            side.page_kinds = Some(UNKNOWN.to_owned());
+        }
+    }
+    record
 }
 
 /// Formats the outcome of all selected figures: how many ran, and for each of the others the reason
@@ -193,6 +212,22 @@ mod tests {
         let record = record(entry.unwrap(), empty, compared, None);
         assert_eq!(record.interfaces, [interface("v1")]);
         assert!(made(70.0).interfaces.is_empty(), "no packet went through any");
+    }
+
+    #[test]
+    fn each_side_has_pages_or_why_they_are_not_known() {
+        let rounds = || Rounds { ours: vec![1.0], peer: vec![1.0] };
+        let compared = || Compared::of("ns", Better::Lower, rounds(), Vec::new());
+        let entry = crate::figures::all().iter().find(|entry| entry.name == "count-file-tcpdump");
+        let empty = || Begun::now().record("count-file-tcpdump", "bench count-file-tcpdump");
+        let made = |compared| record(entry.unwrap(), empty(), compared, None);
+        let own = Pages { small_mib: 3.0, ..Pages::default() };
+        let had = || Had { pages: [Some(own), Some(Pages::default())], ..Had::default() };
+        let pages = |record: &Record| ["ours", "tcpdump"].map(|side| record.pages_of(side));
+        let known = pages(&with(had(), made(compared())));
+        assert_eq!(known, [Some(own.to_string()), Some(UNKNOWN.to_owned())]);
+        let known = pages(&with(had(), made(compared().in_pages(["4 KiB"; 2]))));
+        assert_eq!(known.map(Option::unwrap), ["4 KiB"; 2], "of packets, not of the process");
     }
 
     #[test]

@@ -145,7 +145,7 @@ impl Side<'_> {
             thread::sleep(silence);
             let mut after = Vec::with_capacity(count);
             for (road, receiver) in waiting {
-                after.push(self.inject(road, receiver, rate_pps, SECOND)?);
+                after.push(self.inject(road, receiver, 0, rate_pps, SECOND)?);
             }
             drop(roads);
             for start in after {
@@ -159,7 +159,7 @@ impl Side<'_> {
     fn start(&self, rate_pps: u64, time: Duration) -> Result<(u64, u64), String> {
         let (road, served) = (Road::new(self.context.cores)?, Served::now());
         let receiver = self.receiver(&road)?;
-        let counts = self.inject(&road, receiver, rate_pps, time);
+        let counts = self.inject(&road, receiver, 1, rate_pps, time);
         self.context.look_at(road.bed(), &served);
         counts
     }
@@ -174,11 +174,13 @@ impl Side<'_> {
         Contender::start(road, &list, &count, stop)
     }
 
-    /// Injects for `time` and ends the program. Returns the frames offered and received.
+    /// Injects for `time` and ends the program, which is of ours, 0, or of the peer, 1. Returns the
+    /// frames offered and received.
     fn inject(
         &self,
         road: &Road,
         receiver: Contender<'_>,
+        side: usize,
         rate_pps: u64,
         time: Duration,
     ) -> Result<(u64, u64), String> {
@@ -188,6 +190,7 @@ impl Side<'_> {
         };
         let load = Load { amount, rate_pps: Some(rate_pps) };
         let offered = road.inject(Target::Program, load, &self.context.stop)?.offered;
+        self.context.saw(side, || receiver.pages());
         let (said, _) = receiver.end()?;
         Ok((offered, Report::parse(&said, offered)?.delivered))
     }

@@ -28,7 +28,7 @@ pub use contender::{Contender, with_all};
 pub use core_time::CoreTime;
 pub use flows::FLOWS;
 pub(crate) use flows::frame as udp_frame;
-pub(crate) use pages::pages_of;
+pub(crate) use pages::{pages_of, programs, watched};
 pub use store::Store;
 pub(crate) use turns::{Frames, Turn, under_load, with_share};
 

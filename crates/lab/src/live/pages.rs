@@ -1,7 +1,9 @@
 //! Tells which kinds of pages a running program uses, by the kernel's accounting of each mapping.
 //! That is what the program got, not what it asked for.
 
-use std::fs;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+use std::{fs, process, thread};
 
 use crate::record::Pages;
 
@@ -14,16 +16,56 @@ pub(crate) fn pages_of(processes: &[u32]) -> Pages {
     let mut all = Pages::default();
     let mut left = processes.to_vec();
     while let Some(process) = left.pop() {
-        let folder = format!("/proc/{process}");
-        let read = |file: &str| fs::read_to_string(format!("{folder}/{file}")).unwrap_or_default();
-        // Each of its threads may have started processes.
-        for thread in fs::read_dir(format!("{folder}/task")).into_iter().flatten().flatten() {
-            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-            left.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
-        }
-        add(&read("smaps"), &mut all);
+        left.extend(children_of(process));
+        let smaps = fs::read_to_string(format!("/proc/{process}/smaps"));
+        add(&smaps.unwrap_or_default(), &mut all);
     }
     all
+}
+
+fn children_of(process: u32) -> Vec<u32> {
+    let mut all = Vec::new();
+    // Each of its threads may have started processes.
+    for thread in fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
+        let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        all.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+    }
+    all
+}
+
+/// Returns the programs that this process has started.
+pub(crate) fn programs() -> Vec<u32> {
+    let command = |process: u32| fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let (own, mut all) = (process::id(), children_of(process::id()));
+    // Until a child executes its program, its memory is this process's.
+    all.retain(|&child| command(child) != command(own));
+    all
+}
+
+/// Does some work, and looks at the pages of these processes at this interval meanwhile. Returns
+/// the pages when they had most memory: a process that ends releases it.
+pub(crate) fn watched<T>(
+    every: Duration,
+    processes: impl Fn() -> Vec<u32> + Send,
+    work: impl FnOnce() -> T,
+) -> (T, Pages) {
+    thread::scope(|scope| {
+        // The looker also ends if the work panics, which drops this end.
+        let (working, is_over) = mpsc::channel::<()>();
+        let looker = scope.spawn(move || {
+            let mut most = Pages::default();
+            loop {
+                let now = pages_of(&processes());
+                most = if now.all_mib() > most.all_mib() { now } else { most };
+                if is_over.recv_timeout(every) != Err(RecvTimeoutError::Timeout) {
+                    return most;
+                }
+            }
+        });
+        let done = work();
+        drop(working);
+        (done, looker.join().unwrap_or_default())
+    })
 }
 
 /// Adds the mappings. Source: proc_pid_smaps(5). `Rss` does not include reserved pages.
@@ -52,6 +94,8 @@ fn add(smaps: &str, all: &mut Pages) {
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
+
     use burstline_skip::skip;
     use burstline_sys::memory::PageChoice;
 
@@ -75,6 +119,19 @@ mod tests {
             small_mib: 2.0,
         };
         assert_eq!(pages, expected);
+    }
+
+    #[test]
+    fn programs_of_this_process_and_what_it_has_meanwhile_are_seen() {
+        let mut cat = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        assert!(programs().contains(&cat.id()));
+        let (done, pages) = watched(Duration::from_secs(3600), || vec![process::id()], || 7);
+        assert!(done == 7 && pages.small_mib > 0.0, "{pages:?}");
+        drop(cat.stdin.take());
+        cat.wait().unwrap();
+        assert!(!programs().contains(&cat.id()));
+        let (_, none) = watched(Duration::from_secs(3600), Vec::new, || ());
+        assert_eq!(none, Pages::default());
     }
 
     #[test]

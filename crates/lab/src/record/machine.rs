@@ -102,6 +102,13 @@ pub struct Pages {
     pub small_mib: f64,
 }
 
+impl Pages {
+    /// Returns the MiB of all kinds.
+    pub(crate) fn all_mib(&self) -> f64 {
+        self.reserved_mib + self.transparent_mib + self.small_mib
+    }
+}
+
 impl fmt::Display for Pages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { reserved_mib, reserved_page_kib, transparent_mib, small_mib } = self;

@@ -14,8 +14,7 @@ use burstline_wire::headers::LinkType;
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::contest::alternate;
-use crate::figures::Context;
+use crate::figures::{Context, Runs};
 use crate::instructions;
 use crate::ours::SEGMENT_BYTES;
 use crate::pages;
@@ -62,9 +61,9 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
     let _ = affinity::pin_to(context.cores.producer);
     let conditions = Conditions::watch(context.cores);
     let writers = std::cell::RefCell::new(&mut writers[..]);
-    let rounds = alternate(
+    let rounds = context.turns(
+        Runs::Here,
         context.runs,
-        &context.stop,
         || {
             let mut choose = |frame: &Packet| choose(&mut hasher, frame, logs);
             ns_a_packet(&mut writers.borrow_mut(), &frames, packets, expected, &mut choose)

@@ -11,8 +11,7 @@ use burstline_sys::{clock, distance};
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::contest::alternate;
-use crate::figures::Context;
+use crate::figures::{Context, Runs};
 use crate::ours::{Ours, SEGMENT_BYTES};
 use crate::pages;
 use crate::statistics::Quartiles;
@@ -33,9 +32,9 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         Ok::<_, String>((Ours::create(LOG_BYTES, pages)?, Ours::create(LOG_BYTES, pages)?))
     })?;
     let conditions = Conditions::watch(context.cores);
-    let rounds = alternate(
+    let rounds = context.turns(
+        Runs::Here,
         context.runs,
-        &context.stop,
         || over_logs(context.cores, &mut forth, &mut back, samples),
         || over_lines(context.cores, samples),
     )?;
@@ -70,9 +69,9 @@ pub(crate) fn distance(context: &Context) -> Result<Outcome, String> {
     }
     let samples = if context.smoke { 20 } else { 10_000 };
     let conditions = Conditions::watch(context.cores);
-    let rounds = alternate(
+    let rounds = context.turns(
+        Runs::Here,
         context.runs,
-        &context.stop,
         || distance::one_way_ns(producer, consumer).ok_or("it takes two cores".to_owned()),
         || over_lines(context.cores, samples),
     )?;

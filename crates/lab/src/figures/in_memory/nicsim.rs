@@ -19,9 +19,8 @@ use burstline_wire::ethernet::{FCS_BYTES, GAP_BYTES};
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::contest::alternate;
-use crate::figures::Context;
 use crate::figures::kept_up::{KeptUp, lost};
+use crate::figures::{Context, Runs};
 
 /// A 64-byte frame without its FCS.
 const PACKET_BYTES: usize = 60;
@@ -102,9 +101,9 @@ fn compare(
     // If pinning fails, the kernel chooses the core.
     let _ = affinity::pin_to(context.cores.producer);
     let conditions = Conditions::watch(context.cores);
-    let rounds = alternate(
+    let rounds = context.turns(
+        Runs::Here,
         context.runs,
-        &context.stop,
         || ns_a_packet(&run, mode, steps),
         || ns_a_packet(&run, Mode::Writeback, steps),
     )?;

@@ -10,8 +10,7 @@ use crate::conditions::Conditions;
 use crate::contenders::spread_sides::{
     INTERLEAVINGS, LOG_BYTES, Ours, append, config, expected, rate,
 };
-use crate::contest::alternate;
-use crate::figures::Context;
+use crate::figures::{Context, Runs};
 use crate::pages;
 use crate::rivals::balancer::SpreadWork;
 use crate::traffic::{self, Traffic};
@@ -51,7 +50,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         rate("the others", run, seen, sum)
     };
     let pairs = if context.smoke { context.runs } else { context.runs.max(STALLED_PAIRS) };
-    let rounds = alternate(pairs, &context.stop, || run(&beside), || run(&without))?;
+    let rounds = context.turns(Runs::Here, pairs, || run(&beside), || run(&without))?;
     let lost: u64 = beside.borrow().readers.iter().map(|own| own.statistics().missed).sum();
     if lost > 0 {
         return Err(format!("the other workers lost {lost} packets"));

@@ -13,9 +13,8 @@ use burstline_sys::temporary::TemporaryFolder;
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::contest::alternate;
-use crate::figures::Context;
 use crate::figures::count_file::run;
+use crate::figures::{Context, Runs};
 use crate::live::is_there;
 use crate::programs::our_program;
 
@@ -54,9 +53,9 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         return Err(format!("{} records are expected in the tree: {said}", made * copies));
     }
     let conditions = Conditions::watch(context.cores);
-    let rounds = alternate(
+    let rounds = context.turns(
+        Runs::AsPrograms,
         context.process_runs(),
-        &context.stop,
         || timed(Command::new(&ours).args(["query", "top-talkers", &tree, "--csv"]), 101),
         || timed(nfdump(&theirs).arg("-q"), 101),
     )?;

@@ -7,9 +7,8 @@ use burstline_sys::clock;
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::contest::alternate;
-use crate::figures::Context;
 use crate::figures::capture_file::CaptureFile;
+use crate::figures::{Context, Runs};
 use crate::live::Need;
 use crate::programs::our_program;
 
@@ -48,9 +47,9 @@ fn measure(context: &Context, flags: &[&str], peer: &Peer) -> Result<Outcome, St
     let file = CaptureFile::create(packets, SEED)?;
     let source = format!("file:{}", file.path().display());
     let conditions = Conditions::watch(context.cores);
-    let rounds = alternate(
+    let rounds = context.turns(
+        Runs::AsPrograms,
         context.runs,
-        &context.stop,
         || {
             let mut command = Command::new(&ours);
             command.args(["count", &source, "--json"]).args(flags);

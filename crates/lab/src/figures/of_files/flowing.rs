@@ -18,10 +18,9 @@ use burstline_wire::headers::{self, LinkType};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
-use crate::contest::alternate;
-use crate::figures::Context;
 use crate::figures::capture_file::{CaptureFile, FLOWS};
 use crate::figures::count_file::run;
+use crate::figures::{Context, Runs};
 use crate::live::is_there;
 use crate::programs::our_program;
 
@@ -58,9 +57,9 @@ pub(crate) fn in_memory(context: &Context, name: &str) -> Result<Outcome, String
     });
     let mut map = HashMap::with_capacity(flows as usize);
     let mut turn = 0;
-    let rounds = alternate(
+    let rounds = context.turns(
+        Runs::Here,
         context.runs,
-        &context.stop,
         || {
             turn += 1;
             let mut ended = 0;
@@ -223,9 +222,9 @@ fn beside(
     let file = CaptureFile::create(packets, SEED)?;
     let folder = TemporaryFolder::create("burstline-flows-").map_err(|error| error.to_string())?;
     let conditions = Conditions::watch(context.cores);
-    let rounds = alternate(
+    let rounds = context.turns(
+        Runs::AsPrograms,
         context.process_runs(),
-        &context.stop,
         || ours(file.path(), folder.path(), packets),
         || Ok(spent(&mut theirs(file.path(), folder.path()), packets)?.0),
     )?;

@@ -10,10 +10,9 @@ use burstline_sys::temporary::TemporaryFolder;
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::contest::alternate;
-use crate::figures::Context;
 use crate::figures::capture_file::{self, FLOWS, FlowEnds, Flows, flow_ends};
 use crate::figures::count_file::run;
+use crate::figures::{Context, Runs};
 use crate::live::Need;
 use crate::programs::our_program;
 
@@ -51,9 +50,9 @@ pub(crate) fn against_dd(context: &Context) -> Result<Outcome, String> {
         fs::remove_file(path).map_err(|error| format!("{path}: {error}"))?;
         Ok(bytes as f64 / 1e9 / seconds)
     };
-    let rounds = alternate(
+    let rounds = context.turns(
+        Runs::AsPrograms,
         context.runs,
-        &context.stop,
         || {
             let words = ["capture", &load, "-w", &own, "--flush", "none", "--quiet"];
             rate(&own, Command::new(&ours).args(words))
@@ -199,9 +198,9 @@ fn extract(context: &Context, load: &Load, question: Question) -> Result<Outcome
         Some(other) if other != count => Err(format!("{count} packets found, and {other} before")),
         _ => Ok(seconds * 1e3),
     };
-    let rounds = alternate(
+    let rounds = context.turns(
+        Runs::AsPrograms,
         context.runs,
-        &context.stop,
         || {
             let mut command = Command::new(&ours);
             command.args(["extract", &file, "--json"]).args(&question.ours);
@@ -239,9 +238,9 @@ pub(crate) fn overhead(context: &Context) -> Result<Outcome, String> {
         run(Command::new(&ours).args(words))?;
         Ok(bytes_of(&file)? as f64 / packets as f64)
     };
-    let rounds = alternate(
+    let rounds = context.turns(
+        Runs::AsPrograms,
         1,
-        &context.stop,
         || size("size=imix", "segmented"),
         || size("size=imix", "pcapng"),
     )?;

@@ -10,10 +10,10 @@ use crate::conditions::Conditions;
 use crate::contenders::Sample;
 use crate::contest::alternate;
 use crate::figures::Context;
-use crate::live::{Contender, Load, Road, missing};
+use crate::live::{Contender, Load, Road, missing, pages_of};
 use crate::programs::our_program;
 use crate::programs::{Capture, Launch, Memory, Ready, Report, TCPDUMP};
-use crate::record::Interface;
+use crate::record::{Interface, Pages};
 use crate::scenario::machine::{Served, on_hosts};
 use crate::sensors::{our_library, processor_ns, publish};
 
@@ -79,6 +79,7 @@ struct Turn {
     /// How long frames were injected.
     seconds: f64,
     interfaces: Vec<Interface>,
+    pages: Pages,
 }
 
 impl Turn {
@@ -87,7 +88,8 @@ impl Turn {
     }
 
     fn sample(&self, programs: usize) -> Sample {
-        let mut sample = Sample { interfaces: self.interfaces.clone(), ..Sample::default() };
+        let (interfaces, pages) = (self.interfaces.clone(), Some(self.pages));
+        let mut sample = Sample { interfaces, pages, ..Sample::default() };
         let each = |ns: u64, packets: u64| ns as f64 / packets.max(1) as f64;
         sample.set("ns", "ns", each(self.programs_ns, self.captured));
         sample.set("publisher_ns", "ns", each(self.publisher_ns, self.offered));
@@ -147,6 +149,8 @@ impl Programs<'_> {
         std::thread::sleep(launch.settles_in());
         let interfaces = on_hosts(road.bed(), &served);
         let after = (spent(&programs)?, of_publisher()?);
+        let all = programs.iter().chain(&publisher).map(Contender::process_id);
+        let pages = pages_of(&all.collect::<Vec<_>>());
         let said = programs.into_iter().map(Contender::end).collect::<Result<Vec<_>, _>>()?;
         let captured = said.iter().map(|(said, _)| Capture::captured(&TCPDUMP, said));
         let captured = captured.sum::<Result<u64, _>>()?;
@@ -167,6 +171,7 @@ impl Programs<'_> {
             publisher_ns: after.1 - before.1,
             seconds,
             interfaces,
+            pages,
         })
     }
 
@@ -249,11 +254,12 @@ mod tests {
             publisher_ns: 400,
             seconds: 1.5,
             interfaces: Vec::new(),
+            pages: Pages { small_mib: 9.0, ..Pages::default() },
         };
         let sample = turn.sample(4);
         let value = |name: &str| sample.figures[name].value;
         assert_eq!((value("ns"), value("publisher_ns")), (20.0, 5.0));
         assert_eq!((value("received_percent"), value("offered_percent")), (75.0, 80.0));
-        assert_eq!(value("mpps"), 50e-6);
+        assert_eq!((value("mpps"), sample.pages), (50e-6, Some(turn.pages)));
     }
 }

@@ -19,7 +19,7 @@ use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
 use crate::figures::Context;
-use crate::live::{Contender, OUT, Road};
+use crate::live::{Contender, OUT, Road, pages_of};
 use crate::programs::Report;
 use crate::programs::our_program;
 use crate::sensors::{
@@ -94,6 +94,8 @@ fn turn(context: &Context, work: &Work, is_ours: bool) -> Result<Turn<Found>, St
     let (before, received_before) = (Spent::so_far(&suricata, bounce.as_ref())?, received());
     let Replayed { sent, interfaces } = files.replay(&road, context.cores, RATE_PPS)?;
     let spent = Spent::so_far(&suricata, bounce.as_ref())?.since(before);
+    let programs = std::iter::once(&suricata).chain(&bounce);
+    let pages = pages_of(&programs.map(Contender::process_id).collect::<Vec<_>>());
     let came_out = received() - received_before;
     // End it before Suricata's worker, or packets in flight would be lost.
     if let Some(bounce) = bounce {
@@ -105,7 +107,7 @@ fn turn(context: &Context, work: &Work, is_ours: bool) -> Result<Turn<Found>, St
     if came_out as usize + dropped != whole {
         return Err(format!("of {whole} packets {came_out} came out, {dropped} were dropped"));
     }
-    let mut sample = Sample { interfaces, ..Sample::default() };
+    let mut sample = Sample { interfaces, pages: Some(pages), ..Sample::default() };
     let each = |ns: u64| ns as f64 / whole.max(1) as f64;
     sample.set("ns", "ns", each(spent.suricata_ns + spent.beside_ns));
     sample.set("bounce_ns", "ns", each(spent.beside_ns));

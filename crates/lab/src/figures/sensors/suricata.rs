@@ -22,7 +22,7 @@ use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
 use crate::figures::Context;
-use crate::live::{Contender, Road};
+use crate::live::{Contender, Road, pages_of};
 use crate::programs::Report;
 use crate::programs::our_program;
 use crate::sensors::{
@@ -110,6 +110,8 @@ fn turn(
     let before = Spent::so_far(&suricata, publisher.as_ref())?;
     let Replayed { sent, interfaces } = files.replay(&road, context.cores, RATE_PPS)?;
     let spent = Spent::so_far(&suricata, publisher.as_ref())?.since(before);
+    let programs = std::iter::once(&suricata).chain(&publisher);
+    let pages = pages_of(&programs.map(Contender::process_id).collect::<Vec<_>>());
     let (said, _) = suricata.end()?;
     if let Some(publisher) = publisher {
         Report::of_its_own(&publisher.end()?.0)?;
@@ -125,7 +127,7 @@ fn turn(
     if alerted != workers.0 && !context.smoke {
         return Err(format!("{alerted} of {} workers alerted", workers.0));
     }
-    let mut sample = Sample { interfaces, ..Sample::default() };
+    let mut sample = Sample { interfaces, pages: Some(pages), ..Sample::default() };
     let gbps = |ns: u64| (bytes * 8) as f64 / ns.max(1) as f64;
     let sent_ns = (sent.seconds * 1e9) as u64;
     let all_ns = spent.suricata_ns + spent.beside_ns;
