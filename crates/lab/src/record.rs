@@ -20,6 +20,7 @@
 mod comparison;
 mod generator;
 mod machine;
+mod uncommitted;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,6 +35,7 @@ use crate::statistics::Quartiles;
 pub use comparison::{Comparison, Distance, Sides};
 pub use generator::{Clock, Generator};
 pub use machine::{Build, Cache, Interface, Machine, Pages};
+pub use uncommitted::refusal;
 
 /// Value of [`Record::schema`].
 pub const SCHEMA: &str = "burstline-lab-1";
