@@ -13,7 +13,8 @@ pub const USAGE: &str = "usage: bench [FIGURE-GLOB...] [--smoke] [--full] [--run
                guest-iperf-ovs-dpdk
   --runs N     measured runs per side, 1-1000 (default 9)
   --json       prints the record of each figure as one line of JSON (docs/records.md)
-  --out DIR    writes the record of each figure to DIR/NAME.json, with all samples
+  --out DIR    writes the record of each figure to DIR/NAME.json, with all samples; below the
+               repository's runs only if all code is committed
   --list       prints the names of all figures and exits
   --table DIR  measures nothing: prints a Markdown table of the records in DIR; with several
                folders, e.g. of several machines, each processor has its columns

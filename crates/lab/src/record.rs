@@ -21,6 +21,7 @@ mod age;
 mod comparison;
 mod generator;
 mod machine;
+mod uncommitted;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,6 +37,7 @@ pub use age::{OLD_MEANS, program_sources};
 pub use comparison::{Comparison, Distance, Sides};
 pub use generator::{Clock, Generator};
 pub use machine::{Build, Cache, Interface, Machine, Pages};
+pub use uncommitted::refusal;
 
 /// Value of [`Record::schema`].
 pub const SCHEMA: &str = "burstline-lab-1";

@@ -9,8 +9,9 @@ use std::{env, fs, thread};
 use burstline_lab::figures::{self, Context, Done, Seen};
 use burstline_lab::instructions::OPTION;
 use burstline_lab::options::{Options, USAGE};
-use burstline_lab::record::Record;
+use burstline_lab::record::{Record, refusal};
 use burstline_lab::reports;
+use burstline_lab::scenario::machine;
 use burstline_lab::sharing::giver::{self, GIVER_OPTION};
 use burstline_lab::sharing::{READER_OPTION, reader};
 use burstline_lab::threads::Cores;
@@ -65,6 +66,14 @@ fn measure(options: &Options, command: &str) -> ExitCode {
     if options.list {
         wanted.iter().for_each(|figure| println!("{}", figure.name));
         return ExitCode::SUCCESS;
+    }
+    // A smoke run writes no records.
+    if let Some(folder) = options.out.as_deref().filter(|_| !options.smoke) {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        if let Some(why) = refusal(&root, folder, machine::commit().as_deref()) {
+            eprintln!("bench: {why}");
+            return ExitCode::from(2);
+        }
     }
     // Signals set a flag instead of killing the process, so destructors remove files and pages.
     let stop = Arc::new(AtomicBool::new(false));

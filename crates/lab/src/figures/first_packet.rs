@@ -19,7 +19,7 @@ use super::{Context, Runs};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::live::missing;
-use crate::programs::our_program;
+use crate::programs::{our_program, tcpdump};
 use crate::scenario::machine::Served;
 
 /// Frames per call, and the pause after it: the next frame is never later than that.
@@ -42,6 +42,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let program = our_program()?.display().to_string();
     let conditions = Conditions::watch(context.cores);
     let (bed, served) = (Bed::new().map_err(|error| error.to_string())?, Served::now());
+    let peer = tcpdump(FAR, "-c 1 -U", "-");
     let stop = Arc::new(AtomicBool::new(false));
     let rounds = thread::scope(|scope| {
         let (near, is_over) = (&bed.near, Arc::clone(&stop));
@@ -49,12 +50,12 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
         let source = format!("afpacket:{FAR}");
         let runs = if context.smoke { 1 } else { context.runs * RUNS_EACH };
         let ours = ["capture", "-q", &source, "-c", "1", "--format", "pcap", "-w", "-"];
-        let theirs = ["-i", FAR, "-n", "-Z", "root", "-c", "1", "-U", "-w", "-"];
+        let theirs: Vec<&str> = peer.split(' ').collect();
         let rounds = context.turns(
             Runs::AsPrograms,
             runs,
             || timed_ms(&bed, &program, &ours),
-            || timed_ms(&bed, "tcpdump", &theirs),
+            || timed_ms(&bed, theirs[0], &theirs[1..]),
         );
         stop.store(true, Relaxed); // Relaxed: a flag only.
         let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -66,7 +67,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     }
     let mut details = vec![
         format!("ours: burstline capture -q afpacket:{FAR} -c 1 --format pcap -w -"),
-        format!("peer: tcpdump -i {FAR} -n -Z root -c 1 -U -w -"),
+        format!("peer: {peer}"),
         format!(
             "wall time from before the fork until a record is read; {BATCH} frames every {PAUSE:?}"
         ),

@@ -19,10 +19,12 @@ mod ours;
 mod ready;
 mod testpmd;
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 pub use captures::{Capture, DUMPCAP, NETSNIFF, TCPDUMP};
+pub(crate) use captures::{TCPDUMP_BUFFER, tcpdump};
 pub(crate) use generators::pcap;
 pub use generators::{Generator, TCPREPLAY, TRAFGEN};
 pub use memory::Memory;
@@ -85,6 +87,13 @@ pub fn script(launch: &dyn Launch, command: &str, cores: &str) -> String {
         false => ("", ""),
     };
     format!("{before}exec stdbuf -oL taskset -c {cores} {command}{input} > \"$0\" 2>&1")
+}
+
+/// Returns nfpcapd(1), which writes records of the flows of a file into a folder, uncompressed.
+pub(crate) fn nfpcapd(file: &Path, folder: &Path) -> Command {
+    let mut command = Command::new("nfpcapd");
+    command.arg("-r").arg(file).arg("-w").arg(folder);
+    command
 }
 
 /// Returns the first line of a program's output on either stream; empty if it cannot run.

@@ -16,7 +16,7 @@ use crate::conditions::Conditions;
 use crate::figures::count_file::run;
 use crate::figures::{Context, Runs};
 use crate::live::is_there;
-use crate::programs::our_program;
+use crate::programs::{nfpcapd, our_program};
 
 /// Conversations in the capture.
 const CONVERSATIONS: u64 = 500_000;
@@ -100,8 +100,7 @@ fn make(
     let made = said["flows"]["records"].as_u64().ok_or("no records")?;
     fs::create_dir(theirs).map_err(|error| error.to_string())?;
     let room = (4 * conversations).to_string();
-    let mut job = Command::new("nfpcapd");
-    run(job.arg("-r").arg(&capture).arg("-w").arg(theirs).args(["-B", &room, "-e", "3600,1800"]))?;
+    run(nfpcapd(&capture, theirs).args(["-B", &room, "-e", "3600,1800"]))?;
     let summary = run(&mut nfdump(theirs))?;
     if !summary.contains(&format!("total flows: {made},")) {
         return Err(format!("{made} records in the tree, and nfdump says: {summary}"));

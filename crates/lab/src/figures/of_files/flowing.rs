@@ -22,7 +22,7 @@ use crate::figures::capture_file::{CaptureFile, FLOWS};
 use crate::figures::count_file::run;
 use crate::figures::{Context, Runs};
 use crate::live::is_there;
-use crate::programs::our_program;
+use crate::programs::{nfpcapd, our_program};
 
 /// Bytes from one packet to the next: 64-byte frames without their FCS, as in a log.
 const STRIDE: usize = 64;
@@ -175,11 +175,7 @@ pub(crate) fn limit_beside_softflowd(context: &Context) -> Result<Outcome, Strin
 
 /// `flows-nfpcapd`: it writes its own files, uncompressed.
 pub(crate) fn against_nfpcapd(context: &Context) -> Result<Outcome, String> {
-    against(context, "nfpcapd", |file, folder| {
-        let mut command = Command::new("nfpcapd");
-        command.arg("-r").arg(file).arg("-w").arg(folder);
-        command
-    })
+    against(context, "nfpcapd", nfpcapd)
 }
 
 fn against(

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use burstline_testbed::{Amount, Target};
+use burstline_testbed::{Amount, FAR, Target};
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
@@ -11,8 +11,8 @@ use crate::contenders::Sample;
 use crate::contest::alternate;
 use crate::figures::Context;
 use crate::live::{Contender, Load, Road, missing, pages_of};
-use crate::programs::our_program;
-use crate::programs::{Capture, Launch, Memory, Ready, Report, TCPDUMP};
+use crate::programs::{Capture, Launch, Memory, Ready, Report, TCPDUMP, TCPDUMP_BUFFER};
+use crate::programs::{our_program, tcpdump};
 use crate::record::{Interface, Pages};
 use crate::scenario::machine::{Served, on_hosts};
 use crate::sensors::{our_library, processor_ns, publish};
@@ -34,16 +34,15 @@ struct ToNowhere {
 impl ToNowhere {
     /// With the real libpcap, on the interface, with a ring of 64 MiB.
     fn on_socket() -> Self {
-        let command = "tcpdump -i v1 -n -Z root -B 65536 -w /dev/null".to_owned();
-        Self { command, ready: Ready::line("listening on").with_packet_sockets(&["v1"]) }
+        let command = tcpdump(FAR, TCPDUMP_BUFFER, "/dev/null");
+        Self { command, ready: TCPDUMP.ready() }
     }
 
     /// With ours, on the log of that name.
     fn on_log(library: &Path, name: &str) -> Self {
         let library = library.display();
-        let device = format!("burst:{name}");
-        let command =
-            format!("env LD_PRELOAD={library} tcpdump -i {device} -n -Z root -w /dev/null");
+        let tcpdump = tcpdump(&format!("burst:{name}"), "", "/dev/null");
+        let command = format!("env LD_PRELOAD={library} {tcpdump}");
         Self { command, ready: Ready::line("listening on") }
     }
 }
