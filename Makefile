@@ -88,10 +88,12 @@ figures: ## Write the tables of figures into their pages, from the records in ru
 	@for page in $(FIGURE_PAGES); do \
 		cargo run --quiet --locked -p burstline-lab --bin bench -- $(FIGURE_RUNS:%=--table %) --into $$page || exit; done
 
-# Uses the build of make test: figures of a smoke run mean nothing, so it needs no release build.
+# Uses the build of make test: figures of a smoke run mean nothing, so it needs no release build. Our own parts must
+# be there: without the Python package its figures fail.
 bench-smoke: ## Check that the benchmarks run, with tiny sizes; the figures mean nothing
-	@scripts/setup rust
+	@scripts/setup rust python
 	@cargo build --quiet --locked --profile test --workspace --all-targets $(DPDK)
+	@scripts/python install
 	@$(TARGET_DIR)/debug/bench --smoke
 
 lint: ## Check format, clippy, documentation and house rules

@@ -86,7 +86,8 @@ the name of a file after file: write %3F for a question mark. In an address with
 
 Sinks are addresses, too:
   x.pcapng, 'x.pcap?format=pcap', -         a file; format=segmented|pcapng|pcap-ns|pcap; for a new
-                                            name without a dot write file:NAME or ./NAME
+                                            name without .pcapng, .pcap, .cap, .gz or .zst at its
+                                            end write file:NAME or ./NAME
   eth1, xdp:eth1, xdp:eth1@0                sends through an interface: the kernel, or a queue
   tap:host0                                 an interface that the program makes; also a source
   inject:eth1                               the interface receives it as if from the wire; root only

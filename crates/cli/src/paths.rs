@@ -5,6 +5,11 @@ use clap::ValueEnum;
 
 use crate::args::{FormatArgs, NOTHING};
 
+/// Returns the path of `file:PATH`, or the text if it is a path.
+pub(crate) fn unschemed(text: &str) -> &str {
+    text.strip_prefix("file:").unwrap_or(text)
+}
+
 /// Returns the address of a file, escaping special characters in its path.
 pub(crate) fn file_address(path: &str) -> String {
     let mut address = String::from("file:");

@@ -51,10 +51,11 @@ pub(crate) struct CaptureArgs {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 
-    /// The file to write; - is standard output, and then all text goes to standard error;
-    /// null: keeps nothing, and is the default with --publish. Quoted braces name several files
-    /// that are written in turn, e.g. one per disk: '/disk{0..3}/x.pcapng', '{/a,/b}/x.pcapng'
-    #[arg(long, short, value_name = "FILE")]
+    /// The file to write, as PATH or file:PATH; - is standard output, and then all text goes to
+    /// standard error; null: keeps nothing, and is the default with --publish. Quoted braces name
+    /// several files that are written in turn, e.g. one per disk: '/disk{0..3}/x.pcapng',
+    /// '{/a,/b}/x.pcapng'
+    #[arg(long, short, value_name = "FILE", value_parser = values::written)]
     #[arg(required_unless_present_any = ["publish", "output"])]
     pub(crate) write: Option<String>,
 

@@ -36,7 +36,7 @@ pub(crate) struct MergeArgs {
 
     /// The file to write; - is standard output, and then all text goes to standard error. Without
     /// it the packets are only counted, and read by others with --publish
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", value_parser = values::written)]
     pub(crate) write: Option<String>,
 
     #[command(flatten)]

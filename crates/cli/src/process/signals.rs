@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  SIGINT, SIGTERM, SIGHUP   the first ends the job in order; one that comes a second or more
-//!                            after it ends the process immediately: timeout(1) sends two in
-//!                            quick succession
+//!                            after it ends the process immediately, with a line that says so:
+//!                            timeout(1) sends two in quick succession
 //!  SIGUSR1                   statistics on standard error; triggers the flight recorder
 //!  SIGUSR2                   nothing
 //!  SIGXFSZ                   nothing: exceeding `ulimit -f` is an error of the write
@@ -14,11 +14,11 @@
 //! slower work; it has no capabilities and reads no packets.
 //!
 //! Invariant I1: that thread never writes to standard error, where it might wait for a reader. So
-//! it always receives the first signal, and arms the handlers for the second.
+//! it always receives the first signal and the second; for the last line it waits a moment only.
 
 use std::fs;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -27,11 +27,15 @@ use burstline_sys::privileges;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
+use signal_hook::low_level;
 
 use crate::failure::{Failure, complain};
 
 /// Signals within this time after the first count as the same signal.
 const MOMENT: Duration = Duration::from_secs(1);
+
+/// How long the process waits for standard error before a second signal ends it.
+const LAST_LINE: Duration = Duration::from_millis(100);
 
 /// Installs the handlers above, and returns the flag that the first signal to end a job sets.
 ///
@@ -40,13 +44,11 @@ pub(crate) fn stop_flag(is_quiet: bool) -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
     let ending: Vec<i32> = [SIGINT, SIGTERM].into_iter().chain(hangup).collect();
-    let is_armed = Arc::new(AtomicBool::new(false));
+    let has_come = Arc::new(AtomicBool::new(false));
     for &signal in &ending {
         // Register the flag first: from then on no signal is lost.
         caught(signal, flag::register(signal, Arc::clone(&stop)))?;
-        // A shell reports 128 + the signal's number for a program that a signal ended.
-        let armed = Arc::clone(&is_armed);
-        caught(signal, flag::register_conditional_shutdown(signal, 128 + signal, armed))?;
+        caught(signal, flag::register(signal, Arc::clone(&has_come)))?;
     }
     // An empty handler is enough: a write beyond the limit fails with EFBIG and is counted. An
     // ignored signal would stay ignored in programs that we start.
@@ -61,7 +63,7 @@ pub(crate) fn stop_flag(is_quiet: bool) -> Result<Arc<AtomicBool>, Failure> {
         // report the same error.
         let _ = privileges::give_up();
         drop(ready);
-        listen(heard, &is_armed, is_quiet);
+        listen(heard, &has_come, is_quiet);
     });
     listener.map_err(|error| Failure::new(format!("start the thread `signals`: {error}")))?;
     // This returns when the other end is dropped: from then on the thread has no privileges.
@@ -81,35 +83,53 @@ fn caught<T>(signal: i32, registered: std::io::Result<T>) -> Result<(), Failure>
     registered.map_err(|error| Failure::new(format!("catch signal {signal}: {error}")))
 }
 
-/// Processes signals until the process ends.
-fn listen(mut heard: Signals, is_armed: &Arc<AtomicBool>, is_quiet: bool) {
+/// Processes signals until the process ends. Handlers set `has_come` for those that end it.
+fn listen(mut heard: Signals, has_come: &Arc<AtomicBool>, is_quiet: bool) {
+    let is_armed = Arc::new(AtomicBool::new(false));
     let mut is_ending = false;
     for signal in heard.forever() {
         if signal == SIGUSR1 {
             answer();
         } else if !is_ending {
             is_ending = true;
-            arm(Arc::clone(is_armed));
+            arm(Arc::clone(has_come), Arc::clone(&is_armed));
             if !is_quiet {
                 let how = if signal == SIGINT { "press Ctrl-C" } else { "signal" };
                 say(format!("finishing; {how} again after 1 s to abandon"));
             }
+        // Pairs with the Release in `arm`: signals that came before are forgotten.
+        } else if is_armed.load(Acquire) && has_come.load(Relaxed) {
+            abandon(signal);
         }
     }
 }
 
 /// After a delay, makes the next signal end the process immediately.
-fn arm(is_armed: Arc<AtomicBool>) {
+fn arm(has_come: Arc<AtomicBool>, is_armed: Arc<AtomicBool>) {
     let later = Arc::clone(&is_armed);
     let timer = thread::Builder::new().name("timer".to_owned()).spawn(move || {
         thread::sleep(MOMENT);
-        // The flag carries no memory, here and below.
-        later.store(true, Relaxed);
+        has_come.store(false, Relaxed);
+        // Pairs with the Acquire in `listen`.
+        later.store(true, Release);
     });
     if timer.is_err() {
-        // Too early is better than never.
+        // Too early is better than never. Nothing was forgotten, so there is nothing to pair with.
         is_armed.store(true, Relaxed);
     }
+}
+
+/// Ends the process without its report, and says so if standard error takes a line at once.
+fn abandon(signal: i32) -> ! {
+    let (spoken, is_spoken) = mpsc::channel::<()>();
+    // If the thread cannot be started, or is done, the wait ends.
+    let _ = thread::Builder::new().name("speaker".to_owned()).spawn(move || {
+        complain("abandoned at a second signal, without a report");
+        drop(spoken);
+    });
+    let _ = is_spoken.recv_timeout(LAST_LINE);
+    // A shell reports 128 + the signal's number for a program that a signal ended.
+    low_level::exit(128 + signal)
 }
 
 /// The current answer to SIGUSR1.

@@ -1,16 +1,17 @@
 //! Checks a verb's arguments before the verb starts, for `burstline run`.
 
-use super::output::{output_address, output_options};
+use super::output::output_options;
 use super::{merge, switch};
 use crate::args::{NOTHING, Verb};
 use crate::failure::Failure;
+use crate::paths::address_of;
 
 /// Returns the errors of the verb that can be found without opening a port.
 pub(crate) fn check_ahead(verb: &Verb) -> Result<(), Failure> {
     match verb {
         Verb::Capture(args) => {
             if args.output.is_none() {
-                output_address(args.write(), args.format)?;
+                address_of(args.write(), args.format)?;
             }
             output_options(&args.files, args.write(), &args.common).map(drop)
         }

@@ -8,10 +8,11 @@ use burstline_engine::{CaptureOptions, Policy, Progress, Workers};
 use burstline_log::LogConfig;
 use burstline_port::OpenOptions;
 
-use super::output::{output_address, output_options};
+use super::output::output_options;
 use super::{flight, resume};
 use crate::args::CaptureArgs;
 use crate::failure::Failure;
+use crate::paths::address_of;
 use crate::view::{Stream, View};
 use crate::{job, reader, signals};
 
@@ -26,7 +27,7 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let path = resumed.as_ref().map_or(args.write(), |plan| &plan.path);
     let sink = match &args.output {
         Some(output) => output.clone(),
-        None => output_address(path, args.format)?,
+        None => address_of(path, args.format)?,
     };
     let shape = args.log.request();
     let log_bytes = shape.bytes();

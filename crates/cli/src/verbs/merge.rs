@@ -9,7 +9,7 @@ use burstline_engine::{
 };
 use burstline_port::{Address, OpenOptions, PortTable, open_sink};
 
-use super::output::{check_no_interface, output_options};
+use super::output::output_options;
 use crate::args::{MergeArgs, NOTHING};
 use crate::failure::Failure;
 use crate::paths::address_of;
@@ -93,11 +93,7 @@ fn check_share(args: &MergeArgs) -> Result<(), Failure> {
 }
 
 pub(super) fn sink_address(args: &MergeArgs) -> Result<Address, Failure> {
-    args.write.as_deref().map_or(Ok(()), check_no_interface)?;
-    match args.write.as_deref() {
-        Some("") => Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -")),
-        path => Ok(address_of(path.unwrap_or(NOTHING), args.format)?),
-    }
+    Ok(address_of(args.write.as_deref().unwrap_or(NOTHING), args.format)?)
 }
 
 /// Rejects an offset for an address that is not a source.

@@ -1,25 +1,15 @@
-//! Shared code of verbs that write files: the address of an output and its options.
+//! Shared code of verbs that write files: the options of an output.
 
 use std::fs;
 
-use burstline_port::{Address, FileNaming, OutputOptions, is_interface, striped_paths};
+use burstline_port::{FileNaming, OutputOptions, striped_paths};
 use burstline_sys::calendar::format_local;
 use burstline_sys::clock;
 use burstline_sys::users::{self, Account};
 
 use super::flight;
-use crate::args::{CommonArgs, FormatArgs, OutputArgs};
+use crate::args::{CommonArgs, OutputArgs};
 use crate::failure::Failure;
-use crate::paths::address_of;
-
-/// Returns the address of an output given as a path, with special characters escaped.
-pub(super) fn output_address(path: &str, format: FormatArgs) -> Result<Address, Failure> {
-    if path.is_empty() {
-        return Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -"));
-    }
-    check_no_interface(path)?;
-    Ok(address_of(path, format)?)
-}
 
 /// Returns the options for output files. Checks them before anything is opened, so that a file that
 /// cannot be created is reported now and not when it is needed.
@@ -66,15 +56,4 @@ fn may_give(user: Option<u32>, group: Option<u32>, successor: Option<&Account>) 
     let is_member =
         |group: u32| successor.is_some_and(|own| own.group == group || own.groups.contains(&group));
     user.is_none_or(|user| user == own) && group.is_none_or(is_member)
-}
-
-/// Rejects a path that is also the name of an interface, because the user may mean either.
-pub(super) fn check_no_interface(path: &str) -> Result<(), Failure> {
-    match is_interface(path) {
-        true => Err(Failure::usage(format!(
-            "invalid value '{path}' for '--write <FILE>': that is a network interface; for a file \
-             of this name write ./{path}"
-        ))),
-        false => Ok(()),
-    }
 }

@@ -224,3 +224,41 @@ fn outputs_that_cannot_be_created() {
         assert!(run.stderr.contains(output), "{}", run.stderr);
     }
 }
+
+#[test]
+fn the_scheme_of_a_file_to_write_is_no_part_of_its_name() {
+    let directory = Directory::new("scheme");
+    let here = |job: &str| -> Run {
+        let words: Vec<&str> = job.split(' ').collect();
+        command(&words).current_dir(&directory.0).output().unwrap().into()
+    };
+    let names = || -> Vec<String> {
+        let entries = fs::read_dir(&directory.0).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let has = |start: &str| names().iter().any(|name| name.starts_with(start));
+    for (job, start) in [
+        ("capture gen:?packets=5 -w file:eth0.100", "eth0.100"),
+        ("capture gen:?packets=5 -w file:eth0.100 --resume", "eth0-2.100"),
+        ("capture gen:?packets=5 -w file:{a,b}.pcapng", "b.pcapng"),
+        ("capture gen:?packets=5 -w file:t-%Y.pcapng -G 3600", "t-2"),
+        ("capture gen:?packets=5 -w file:r.pcapng -b packets:3", "r_00002_"),
+        // An interface has this name, but a file is meant.
+        ("capture gen:?packets=5 -w file:lo", "lo"),
+        ("merge gen:?packets=5 -w file:merged", "merged"),
+        ("extract merged -w file:extracted", "extracted"),
+        ("recover merged -w file:recovered", "recovered"),
+    ] {
+        let run = here(job);
+        assert!(run.code == Some(0) && has(start), "{job}: {:?} {}", names(), run.stderr);
+        assert!(!has("file:"), "{job}: {:?}", names());
+    }
+    let before = names().len();
+    for output in ["xdp:eth1", "fiel:x", "file:", "file:x?format=pcap"] {
+        let run = here(&format!("capture gen:?packets=5 -w {output}"));
+        assert_eq!((run.code, run.stderr.lines().count()), (Some(2), 1), "{}", run.stderr);
+        assert_eq!(names().len(), before, "{output}: {:?}", names());
+    }
+    let run = here("capture gen:?packets=5 -w ./file:x");
+    assert!(run.code == Some(0) && has("file:x"), "{}", run.stderr);
+}

@@ -167,23 +167,31 @@ fn a_second_signal_ends_it_at_once() {
     assert_eq!(other("mkfifo", &[&fifo]).unwrap().code, Some(0));
     // Nobody reads the pipe, so the job blocks in a write, and only force ends it. (A capture would
     // give up after as long as the second signal has to wait.)
-    let job = ["generate", "-o", &format!("file:{fifo}")];
-    let mut child = command(&job).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut errors = BufReader::new(child.stderr.take().unwrap());
-    let mut pipe = fs::File::open(&fifo).unwrap();
-    pipe.read_exact(&mut [0; 1024]).unwrap();
-    signal(&child, "-INT");
-    let line = said(&mut errors);
-    assert!(line.contains("Ctrl-C again after 1 s"), "{line}");
-    // Only the next signal checks the flag that the handler set, so repeat.
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
+    let output = format!("file:{fifo}");
+    for quiet in [&["--quiet"][..], &[]] {
+        let job = [&["generate", "-o", &output][..], quiet].concat();
+        let mut child = command(&job).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let mut pipe = fs::File::open(&fifo).unwrap();
+        pipe.read_exact(&mut [0; 1024]).unwrap();
         signal(&child, "-INT");
-        std::thread::yield_now();
-    };
-    assert_eq!(status.code(), Some(128 + 2), "{status}");
+        if quiet.is_empty() {
+            let line = said(&mut errors);
+            assert!(line.contains("Ctrl-C again after 1 s"), "{line}");
+        }
+        // Only a signal that comes a second later ends it, so repeat.
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            signal(&child, "-INT");
+            std::thread::yield_now();
+        };
+        assert_eq!(status.code(), Some(128 + 2), "{status}");
+        let mut last = String::new();
+        errors.read_to_string(&mut last).unwrap();
+        assert_eq!(last, "burstline: abandoned at a second signal, without a report\n");
+    }
 }
 
 #[test]

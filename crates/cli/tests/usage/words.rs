@@ -116,12 +116,18 @@ fn a_file_needs_no_dot_in_its_name() {
         assert!(run.code == Some(1) && run.stderr.starts_with(&wanted), "{}", run.stderr);
         assert!(run.stderr.ends_with(") nor a file\n"), "{}", run.stderr);
     }
-    let run = here(&["generate", "--packets", "1", "-o", "nosuch"]);
-    let mend = ") nor a file; for a new file write file:nosuch\n";
-    assert!(run.code == Some(1) && run.stderr.ends_with(mend), "{}", run.stderr);
-    assert_eq!(files(&directory), ["my capture"]);
-    for (output, file) in [("file:nosuch", "nosuch"), ("./also", "also"), ("new.pcap", "new.pcap")]
-    {
+    for name in ["nosuch", "nosuch.100"] {
+        let run = here(&["generate", "--packets", "1", "-o", name]);
+        let mend = format!(") nor a file; for a new file write file:{name} or ./{name}\n");
+        assert!(run.code == Some(1) && run.stderr.ends_with(&mend), "{}", run.stderr);
+        assert_eq!(files(&directory), ["my capture"]);
+    }
+    for (output, file) in [
+        ("file:nosuch.100", "nosuch.100"),
+        ("./also", "also"),
+        ("new.pcap", "new.pcap"),
+        ("new.pcapng.gz", "new.pcapng.gz"),
+    ] {
         let run = here(&["generate", "--packets", "1", "-o", output]);
         assert!(run.code == Some(0) && files(&directory).contains(&file.to_owned()), "{output}");
     }

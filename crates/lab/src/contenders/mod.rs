@@ -93,6 +93,14 @@ pub trait Adapter: Sync {
         Ok(())
     }
 
+    /// Checks that what our own build makes for it is there: if not, the machine lacks nothing.
+    ///
+    /// # Errors
+    /// What is missing, and the fix.
+    fn has_parts(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Returns why it has no turns in a case, if it has none: text after "because".
     fn refuses(&self, _case: Option<&str>) -> Option<String> {
         None

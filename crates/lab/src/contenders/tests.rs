@@ -99,6 +99,14 @@ fn who_looks_at_no_address_is_a_bounce_beside_switches() {
     assert_eq!(role(named("testpmd").unwrap(), Work::Bounce), None, "there it is the work");
 }
 
+/// Neither our program nor our library is beside this test.
+#[test]
+fn a_part_of_our_own_build_that_is_missing_is_told_from_a_lack_of_the_machine() {
+    let has_parts = |name| named(name).unwrap().has_parts();
+    assert!(has_parts("suricata-burst").unwrap_err().contains("is missing: cargo build"));
+    assert_eq!(has_parts("suricata-afpacket"), Ok(()));
+}
+
 #[test]
 fn who_cannot_do_a_work_says_what_it_can() {
     let testpmd = named("testpmd").unwrap();

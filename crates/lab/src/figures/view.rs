@@ -39,6 +39,7 @@ pub(super) fn measure(context: &Context, figure: &'static Entry) -> Result<Outco
     let scenario = figure.scenario();
     for contender in figure.contenders() {
         if let Err(why) = contenders::can_do(contender, scenario.work) {
+            contender.has_parts()?;
             return Ok(Outcome::NotHere(why));
         }
     }

@@ -155,7 +155,8 @@ pub enum Outcome {
     Measured(Compared),
     /// It ran at tiny sizes, and both sides agreed.
     Smoke,
-    /// This machine lacks something: a rival or a permission. Holds what, and the fix.
+    /// This machine lacks something: a rival or a permission. Holds what, and the fix. If a part of
+    /// our own build is missing, that is an error.
     NotHere(String),
 }
 

@@ -5,10 +5,11 @@
 //!  yes        no     the interface       the interface: no file is made of its name
 //!  no         yes    the file            the file
 //!  yes        yes    an error that asks for the scheme, for both
-//!  no         no     an error            a new file, if there is a dot in the name, else an error
+//!  no         no     an error            a new file, if it is called as a capture, else an error
 //! ```
 //!
-//! A name like `eth0.100`, a VLAN of an existing interface, never creates a new file. A path with a
+//! A capture is called so by its extension: `.pcapng`, `.pcap.zst`. No other new file is made,
+//! because a name like `eth0.100` may be meant as an interface that is not there. A path with a
 //! slash in it is a file, and so is one with the prefix `file:`: those are not looked up.
 
 use std::fs;
@@ -17,6 +18,7 @@ use burstline_sys::interface::{Interface, present_interfaces};
 use burstline_sys::namespace::interface_index;
 
 use crate::afpacket::link_type;
+use crate::file::is_capture_name;
 use crate::near::did_you_mean;
 use crate::open::{FILE, INTERFACE};
 use crate::{Address, AddressError};
@@ -65,15 +67,16 @@ impl Address {
             (true, false) => Ok(self.with_scheme(INTERFACE)),
             (false, true) => Ok(self.with_scheme(FILE)),
             (true, true) => Err(AddressError::Ambiguous { name: self.to_string() }),
-            (false, false) if role == Role::Sink && name.contains('.') => match vlan(name) {
+            (false, false) if role == Role::Source => Err(self.unknown(role)),
+            (false, false) if is_capture_name(name) => Ok(self.with_scheme(FILE)),
+            (false, false) => match vlan(name) {
                 Some((parent, number)) => Err(AddressError::NoSuchVlan {
                     name: name.to_owned(),
                     parent: parent.to_owned(),
                     number,
                 }),
-                None => Ok(self.with_scheme(FILE)),
+                None => Err(self.unknown(role)),
             },
-            (false, false) => Err(self.unknown(role)),
         }
     }
 
@@ -85,7 +88,7 @@ impl Address {
             present: present.join(", "),
             mend: match role {
                 Role::Source => String::new(),
-                Role::Sink => format!("; for a new file write file:{self}"),
+                Role::Sink => format!("; for a new file write file:{self} or ./{self}"),
             },
         }
     }
@@ -127,12 +130,17 @@ mod tests {
                 assert!(resolved(path, role).unwrap().starts_with("file "), "{path}");
             }
         }
-        assert_eq!(resolved("nosuch.pcap?format=pcap", Role::Sink), Ok("file nosuch.pcap".into()));
+        for name in ["nosuch.pcap", "lo.1.pcap", "nosuch.PCAPNG", "x.cap", "x.zst", "x.pcap.lz4"] {
+            let file = resolved(&format!("{name}?format=pcap"), Role::Sink);
+            assert_eq!(file, Ok(format!("file {name}")));
+        }
         assert!(resolved("nosuch.pcap", Role::Source).is_err());
         let vlan = resolved("lo.100", Role::Sink).unwrap_err();
         assert!(vlan.to_string().contains("ip link add link lo name lo.100"), "{vlan}");
-        for no_vlan in ["lo.0", "lo.4095", "lo.x", "lo.1.pcap", "nosuch.5"] {
-            assert_eq!(resolved(no_vlan, Role::Sink), Ok(format!("file {no_vlan}")));
+        for no_vlan in ["lo.0", "lo.4095", "lo.x", "nosuch.5", "nosuch.pcapng.5"] {
+            let error = resolved(no_vlan, Role::Sink).unwrap_err().to_string();
+            let mend = format!("; for a new file write file:{no_vlan} or ./{no_vlan}");
+            assert!(error.ends_with(&mend), "{error}");
         }
     }
 }

@@ -114,7 +114,7 @@ pub enum AddressError {
     /// The name of a VLAN that its interface does not have.
     #[error(
         "'{name}' is not a network interface, but {parent} is: ip link add link {parent} name \
-         {name} type vlan id {number}; for a file write file:{name}"
+         {name} type vlan id {number}; for a file write file:{name} or ./{name}"
     )]
     NoSuchVlan {
         /// The name.

@@ -41,6 +41,7 @@ use std::path::PathBuf;
 
 use crate::{Address, AddressError, OpenOptions, PortError, Sink, Source};
 pub(crate) use layout::KEYS as SINK_KEYS;
+pub(crate) use naming::is_capture_name;
 pub use recording::{
     FileNaming, Flush, OutputOptions, Resumed, Rotation, RunGap, RunPiece, RunPlace,
     newest_numbered, numbered, rotated, run_gaps, unfilled_gaps,

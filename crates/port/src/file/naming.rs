@@ -21,6 +21,16 @@ pub(super) struct Naming {
 /// Extensions of compressions that are not supported for output.
 const NOT_WRITTEN: [&str; 4] = ["bz2", "br", "lz4", "xz"];
 
+/// The other extensions of captures.
+const CAPTURES: [&str; 5] = ["pcapng", "pcap", "cap", "gz", "zst"];
+
+/// Whether a name has the extension of a capture, so that it is not meant as an interface. One that
+/// cannot be written counts, too: its error says why.
+pub(crate) fn is_capture_name(name: &str) -> bool {
+    let extension = Path::new(name).extension().and_then(|end| end.to_str()).unwrap_or_default();
+    CAPTURES.iter().chain(&NOT_WRITTEN).any(|known| extension.eq_ignore_ascii_case(known))
+}
+
 impl Naming {
     /// Parses the extensions of a name. An error is the reason why such a file is not supported.
     pub(super) fn of(path: &Path) -> Result<Self, String> {

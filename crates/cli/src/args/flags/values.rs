@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use burstline_engine::{Distribution, PollMode};
 use burstline_log::{Handoff, MAX_PACKET_BYTES};
-use burstline_port::{Address, AddressError, Filter, Rewrite, Role};
+use burstline_port::{Address, AddressError, Filter, Rewrite, Role, is_interface};
 use burstline_share::{LosslessReaders, PublishConfig};
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::{NodeId, PageChoice};
@@ -19,6 +19,9 @@ use burstline_wire::grammar::{Bounds, GrammarError, Quantity};
 use burstline_wire::hash::{HashKind, HashKindError};
 use burstline_wire::link_address;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use crate::args::NOTHING;
+use crate::paths::unschemed;
 
 /// Parses a source: an address, an interface or a file.
 pub(crate) fn source(text: &str) -> Result<Address, AddressError> {
@@ -37,6 +40,38 @@ pub(crate) fn address(text: &str, role: Role) -> Result<Address, AddressError> {
     match address.resolved(role) {
         Err(error) if error.is_about_machine() => Ok(address),
         resolved => resolved,
+    }
+}
+
+/// Parses the file of `-w`, a path or `file:PATH`, and returns the path. Nothing in it is escaped:
+/// names of a rotation have conversions of strftime(3). A word that may be meant as a port is an
+/// error, so that no file gets its name.
+pub(crate) fn written(text: &str) -> Result<String, String> {
+    let path = unschemed(text);
+    if path.is_empty() {
+        return Err("a path, or -".to_owned());
+    }
+    if path != text {
+        if path.contains('?') {
+            let what = "a path has no keys: --format and --compress choose the format; for a '?' \
+                        in the name leave out file:";
+            return Err(what.to_owned());
+        }
+        // Without its scheme this name would be the one word that is not a path.
+        return Ok(if path == NOTHING { format!("./{path}") } else { path.to_owned() });
+    }
+    let (scheme, _) = text.split_once(':').unwrap_or_default();
+    let is_letter = |letter: u8| letter.is_ascii_lowercase() || letter == b'-';
+    let has_scheme = !scheme.is_empty() && scheme.bytes().all(is_letter);
+    if has_scheme && text != NOTHING {
+        return Err(format!(
+            "a file is written here, so no scheme but file: is taken; to send to a port write \
+             capture -o {text}, for a file of this name ./{text}"
+        ));
+    }
+    match is_interface(text) {
+        true => Err(format!("that is a network interface; for a file of this name write ./{text}")),
+        false => Ok(text.to_owned()),
     }
 }
 
@@ -328,6 +363,34 @@ mod tests {
         assert_eq!((open.mode, open.lossless), (0o666, LosslessReaders::Forever));
         for wrong in ["mode=9", "mode=1777", "owner=nobody-at-all", "group=", "lossless", "x=1"] {
             assert!(publish(&format!("tap?{wrong}")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_file_to_write_is_a_path_with_or_without_its_scheme() {
+        for (text, path) in [
+            ("file:eth0.100", "eth0.100"),
+            ("file:/d{0..3}/x-%H%M.pcapng", "/d{0..3}/x-%H%M.pcapng"),
+            ("file:null:", "./null:"),
+            ("file:lo", "lo"),
+            ("file:-", "-"),
+            ("-", "-"),
+            ("null:", "null:"),
+            ("./file:x", "./file:x"),
+            ("nosuch.100", "nosuch.100"),
+            ("x-10:30?.pcapng", "x-10:30?.pcapng"),
+        ] {
+            assert_eq!(written(text), Ok(path.to_owned()), "{text}");
+        }
+        for (text, mend) in [
+            ("", "a path, or -"),
+            ("file:", "a path, or -"),
+            ("file:x?format=pcap", "leave out file:"),
+            ("xdp:eth1", "write capture -o xdp:eth1, for a file of this name ./xdp:eth1"),
+            ("fiel:x", "./fiel:x"),
+            ("null:?x", "./null:?x"),
+        ] {
+            assert!(written(text).unwrap_err().ends_with(mend), "{text}");
         }
     }
 

@@ -70,7 +70,7 @@ pub(crate) struct RecoverArgs {
     pub(crate) files: FilesArgs,
 
     /// The file to write; - is standard output, and then all text goes to standard error
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", value_parser = values::written)]
     pub(crate) write: String,
 
     #[command(flatten)]
@@ -143,7 +143,7 @@ pub(crate) struct ExtractArgs {
     pub(crate) port: Option<String>,
 
     /// The file to write; - is standard output, and then all text goes to standard error
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", value_parser = values::written)]
     pub(crate) write: Option<String>,
 
     #[command(flatten)]

@@ -64,7 +64,7 @@ pub(crate) struct FetchArgs {
     pub(crate) sensor: Vec<String>,
 
     /// The file to write; - is standard output, and then all text goes to standard error
-    #[arg(long = "output", short = 'o', value_name = "FILE")]
+    #[arg(long = "output", short = 'o', value_name = "FILE", value_parser = values::written)]
     pub(crate) write: String,
 
     #[command(flatten)]

@@ -18,7 +18,6 @@ use burstline_sys::privileges;
 
 use crate::args::FilesArgs;
 use crate::failure::{FAILED, Failure, complain};
-use crate::verbs::output::output_address;
 use crate::view::archive::Bar;
 
 pub(crate) use check::check;

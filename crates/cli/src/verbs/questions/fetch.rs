@@ -15,9 +15,9 @@ use burstline_sys::temporary::TemporaryFolder;
 
 use crate::args::FetchArgs;
 use crate::failure::{FAILED, Failure, complain, complain_of_ledger};
+use crate::paths::address_of;
 use crate::signals;
 use crate::verbs::archive::{open, without_rights};
-use crate::verbs::output::output_address;
 use crate::view::Stream;
 use crate::view::fetch::{self, Fetched};
 use crate::words::{count_text, packets_text};
@@ -30,7 +30,7 @@ pub(crate) fn fetch(args: &FetchArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("--from must be before --to: no packet can be in between"));
     }
     let sensors = sensors(args)?;
-    let sink = output_address(&args.write, args.format)?;
+    let sink = address_of(&args.write, args.format)?;
     let stream = Stream::beside(slice::from_ref(&sink));
     let stop = signals::stop_flag(args.quiet)?;
     let folder = TemporaryFolder::create("burstline-fetch")

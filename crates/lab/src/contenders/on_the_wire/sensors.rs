@@ -104,6 +104,10 @@ impl Adapter for Sensor {
 
     fn can_run(&self) -> Result<(), String> {
         lacks()?.map_or(Ok(()), Err)?;
+        self.has_parts()
+    }
+
+    fn has_parts(&self) -> Result<(), String> {
         if self.has_log { our_library().map(drop) } else { Ok(()) }
     }
 

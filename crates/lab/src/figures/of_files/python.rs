@@ -17,10 +17,13 @@ use crate::conditions::Conditions;
 use crate::figures::capture_file::CaptureFile;
 use crate::figures::count_file::run;
 use crate::figures::{Context, Runs};
+use crate::live::Need;
 
 /// Packets by rival, of 350 bytes each, so that a turn of the rival takes some seconds.
 const PACKETS: [(&str, u64); 2] = [("scapy", 100_000), ("dpkt", 500_000)];
 const SEED: u64 = 20_240_607;
+
+const PYTHON: Need = Need { program: "python3", package: "python3-venv" };
 
 /// The final output of a program.
 #[derive(Debug, Deserialize)]
@@ -41,7 +44,10 @@ impl Said {
 /// `python-scapy`, `python-dpkt`: the second word is the rival.
 pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
     let rival = name.trim_start_matches("python-");
-    let Some(python) = interpreter()? else { return Ok(Outcome::NotHere(absent())) };
+    let Some(python) = interpreter()? else {
+        // Where there is a Python, our own package was not built, which is a failure.
+        return PYTHON.missing().map(Outcome::NotHere).ok_or_else(absent);
+    };
     let known = PACKETS.iter().find(|(name, _)| *name == rival);
     let &(_, packets) = known.ok_or_else(|| format!("no program is called flows_{rival}"))?;
     let packets = if context.smoke { 2000 } else { packets };
@@ -112,4 +118,32 @@ fn count(python: &Path, side: &str, file: &Path) -> Result<Said, String> {
     let program = programs.join(format!("flows_{side}.py"));
     let said = run(Command::new(python).arg("-B").arg(program).arg(file))?;
     serde_json::from_str(said.trim()).map_err(|error| format!("{side}: {error}: {said}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::figures::Seen;
+    use crate::threads::Cores;
+
+    /// The package is beside `bench`, and this test is a folder further down.
+    #[test]
+    fn a_package_that_is_not_built_is_a_failure_where_there_is_a_python() {
+        let context = Context {
+            smoke: true,
+            full: false,
+            runs: 1,
+            cores: Cores::allowed(),
+            stop: Arc::new(AtomicBool::new(false)),
+            interfaces: Seen::default(),
+        };
+        let outcome = measure(&context, "python-dpkt");
+        match PYTHON.missing() {
+            None => assert_eq!(outcome.unwrap_err(), absent()),
+            Some(_) => assert!(matches!(outcome, Ok(Outcome::NotHere(_))), "{outcome:?}"),
+        }
+    }
 }

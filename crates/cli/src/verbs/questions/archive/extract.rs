@@ -14,9 +14,10 @@ use burstline_port::{
     write_index,
 };
 
-use super::{code, find, output_address, without_rights};
+use super::{code, find, without_rights};
 use crate::args::{ExtractArgs, FilesArgs, Moment};
 use crate::failure::{Failure, complain, complain_of_ledger};
+use crate::paths::address_of;
 use crate::signals;
 use crate::view::archive::Bar;
 use crate::view::{Stream, archive};
@@ -26,7 +27,7 @@ pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
     let files = &args.files;
     let stop = signals::stop_flag(files.quiet)?;
     let write = args.write.as_deref();
-    let sink = write.map(|path| output_address(path, args.format)).transpose()?;
+    let sink = write.map(|path| address_of(path, args.format)).transpose()?;
     let stream = sink.as_ref().map_or(Stream::Stdout, |sink| Stream::beside(slice::from_ref(sink)));
     let captures = captures(files, &stop)?;
     let selection = selection(args, &captures)?;

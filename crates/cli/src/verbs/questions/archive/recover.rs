@@ -8,9 +8,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use burstline_engine::EngineError;
 use burstline_port::{OpenOptions, open_sink};
 
-use super::{code, open, output_address, paths_of, without_rights};
+use super::{code, open, paths_of, without_rights};
 use crate::args::RecoverArgs;
 use crate::failure::{Failure, complain_of_ledger};
+use crate::paths::address_of;
 use crate::signals;
 use crate::view::archive::Bar;
 use crate::view::{Stream, archive};
@@ -19,7 +20,7 @@ use crate::view::{Stream, archive};
 pub(crate) fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
     let files = &args.files;
     let stop = signals::stop_flag(files.quiet)?;
-    let sink = output_address(&args.write, args.format)?;
+    let sink = address_of(&args.write, args.format)?;
     let stream = Stream::beside(slice::from_ref(&sink));
     let options = OpenOptions { stop: Some(Arc::clone(&stop)), ..OpenOptions::default() };
     let paths = paths_of(files)?;

@@ -9,6 +9,7 @@ use super::draft::{Draft, Entry};
 use super::{Faults, Job};
 use crate::args::{ANY, Cli, Verb};
 use crate::failure::{Failure, usage_text};
+use crate::paths::unschemed;
 use crate::verbs::check_ahead;
 
 /// Resources that two jobs cannot share: the flag, and its description.
@@ -124,7 +125,8 @@ fn claims(entry: &Entry) -> impl Iterator<Item = (String, &str)> {
 fn in_one_form(flag: &str, value: &str) -> String {
     match flag {
         "--write" => {
-            let path = std::path::absolute(value).map(|path| path.display().to_string());
+            let path = unschemed(value);
+            let path = std::path::absolute(path).map(|path| path.display().to_string());
             path.unwrap_or_else(|_| value.to_owned())
         }
         "--metrics" | "--web" if value.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -139,6 +141,7 @@ fn overwrites(draft: &Draft) -> bool {
     let has = |flag: &str| draft.entries.iter().any(|entry| entry.flag == flag);
     let mut outputs = draft.entries.iter().filter(|entry| entry.flag == "--write");
     let is_regular = |path: &String| {
+        let path = unschemed(path);
         let found = std::fs::metadata(path);
         !path.contains([':', '{']) && found.map_or(true, |found| found.is_file())
     };

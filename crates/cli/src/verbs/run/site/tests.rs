@@ -138,6 +138,7 @@ fn what_two_jobs_claim_in_other_words_is_found() {
         ),
         ("web = '9180'", "metrics = '9180'", "job b: metrics: job a has '9180' already"),
         ("write = '/tmp/o.pcap'", "write = '/tmp/./o.pcap'", "job a has '/tmp/./o.pcap' already"),
+        ("write = '/tmp/o'", "write = 'file:/tmp/o'", "job a has 'file:/tmp/o' already"),
     ] {
         let found = faults(&(job("a", one) + &job("b", other)));
         assert!(found.len() == 1 && found[0].ends_with(expected), "{one} {other}: {found:#?}");

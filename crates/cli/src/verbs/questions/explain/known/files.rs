@@ -76,7 +76,7 @@ pub(super) const FILES: &[Known] = &[
         &["segment=1M fits every packet"],
         "A packet is longer than a segment of the recording, and was left out",
         "too_long in the ledger",
-        "-w 'FILE?segment=1M'",
+        "-o 'FILE?segment=1M'",
     ),
     note(
         "not-synced",
