@@ -153,12 +153,8 @@ const ENGINE: [&str; 6] = [
     "crates/xdp/src",
 ];
 /// Further sources of scenarios in memory.
-const SCENARIO: [&str; 4] = [
-    "crates/dpdk/src",
-    "crates/lab/rivals-dpdk",
-    "crates/lab/src/scenario",
-    "crates/nicsim/src",
-];
+const SCENARIO: [&str; 4] =
+    ["crates/dpdk/src", "crates/lab/rivals-dpdk", "crates/lab/src/scenario", "crates/nicsim/src"];
 /// How rivals and our program are started, and what is read from their output.
 const PROGRAMS: &str = "crates/lab/src/programs";
 /// Sources of programs that read or write a log of another process.

@@ -136,10 +136,8 @@ fn doubts_box(page: &mut String, title: &str, lines: &[String]) {
 fn experiment(page: &mut String, number: usize, entry: &Entry) {
     let record = &entry.record;
     let (title, mark) = (escape::html(&record.title), record.mark());
-    let _ = writeln!(
-        page,
-        "<section id=\"e{number}\" aria-label=\"{title}\">\n<h2>{title}{mark}</h2>"
-    );
+    let _ =
+        writeln!(page, "<section id=\"e{number}\" aria-label=\"{title}\">\n<h2>{title}{mark}</h2>");
     let mut tags = vec![record.scenario.clone()];
     tags.extend(record.document.iter().map(|document| format!("document {document}")));
     if record.is_quick {

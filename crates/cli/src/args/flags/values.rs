@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use burstline_engine::{Distribution, PollMode};
 use burstline_log::{Handoff, MAX_PACKET_BYTES};
-use burstline_port::{Address, AddressError, Filter, Rewrite, Role, is_interface};
+use burstline_port::{Address, AddressError, Filter, Rewrite, Role, SCHEMES, is_interface};
 use burstline_share::{LosslessReaders, PublishConfig};
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::{NodeId, PageChoice};
@@ -61,9 +61,8 @@ pub(crate) fn written(text: &str) -> Result<String, String> {
         return Ok(if path == NOTHING { format!("./{path}") } else { path.to_owned() });
     }
     let (scheme, _) = text.split_once(':').unwrap_or_default();
-    let is_letter = |letter: u8| letter.is_ascii_lowercase() || letter == b'-';
-    let has_scheme = !scheme.is_empty() && scheme.bytes().all(is_letter);
-    if has_scheme && text != NOTHING {
+    let is_port = SCHEMES.iter().any(|known| known.name == scheme);
+    if is_port && text != NOTHING {
         return Err(format!(
             "a file is written here, so no scheme but file: is taken; to send to a port write \
              capture -o {text}, for a file of this name ./{text}"
@@ -379,6 +378,7 @@ mod tests {
             ("./file:x", "./file:x"),
             ("nosuch.100", "nosuch.100"),
             ("x-10:30?.pcapng", "x-10:30?.pcapng"),
+            ("site:1.pcap", "site:1.pcap"),
         ] {
             assert_eq!(written(text), Ok(path.to_owned()), "{text}");
         }
@@ -387,7 +387,6 @@ mod tests {
             ("file:", "a path, or -"),
             ("file:x?format=pcap", "leave out file:"),
             ("xdp:eth1", "write capture -o xdp:eth1, for a file of this name ./xdp:eth1"),
-            ("fiel:x", "./fiel:x"),
             ("null:?x", "./null:?x"),
         ] {
             assert!(written(text).unwrap_err().ends_with(mend), "{text}");

@@ -138,7 +138,7 @@ mod tests {
             runs: 1,
             cores: Cores::allowed(),
             stop: Arc::new(AtomicBool::new(false)),
-            interfaces: Seen::default(),
+            seen: Seen::default(),
         };
         let outcome = measure(&context, "python-dpkt");
         match PYTHON.missing() {
