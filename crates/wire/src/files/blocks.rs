@@ -150,9 +150,9 @@ impl Decoder {
         }
     }
 
-    /// Returns whether a block of more than [`MAX_CONTIGUOUS`] bytes may be asked for. Each has to be
-    /// contiguous before its end is checked, and the lengths of a hostile file may all be wrong. The
-    /// blocks of a sound file together are no longer than what is behind.
+    /// Returns whether a block of more than [`MAX_CONTIGUOUS`] bytes may be asked for. Each must be
+    /// contiguous before its end is checked, and the lengths of a hostile file may all be wrong.
+    /// The long blocks of a sound file have no more bytes than the file so far.
     fn may_ask_for_long(&mut self, length: u32, is_here: bool) -> bool {
         let may = self.long_bytes <= FREE_LONG_BYTES + self.offset;
         if may && is_here {

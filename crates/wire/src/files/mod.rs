@@ -80,8 +80,8 @@ pub const MAX_CAPTURED: u32 = 262_144;
 pub const MAX_BLOCK: u32 = 16 << 20;
 
 /// The most contiguous bytes that [`Step::NeedMore`] asks for, except for segments and for blocks
-/// that are not parsed. It has room for the longest block that is parsed, or for three of the longest
-/// classic records and a header.
+/// that are not parsed. It has room for the longest block that is parsed, or for three of the
+/// longest classic records and a header.
 pub const USUAL_NEED: usize = 1 << 20;
 
 /// The most contiguous bytes that [`Step::NeedMore`] ever asks for: a segment, which is checked
