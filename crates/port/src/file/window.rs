@@ -12,8 +12,9 @@
 //! window is small enough to stay in the L2 cache. The kernel copies into it from the page cache,
 //! and the decoder reads headers there.
 //!
-//! A segment of a recording is longer than a read and must be contiguous. Then reads land one after
-//! another, exactly up to its end, so nothing is moved.
+//! A segment of a recording, or a block that is not parsed, may be longer than a read and must be
+//! contiguous. Then reads land one after another, exactly up to its end, so nothing is moved. The
+//! buffer stays as large as that, but later reads land at the same offset and are short again.
 //!
 //! Invariants: `position <= end <= buffer.len()`; `end - position < MAX_NEED` when filled.
 
@@ -26,7 +27,7 @@ use burstline_wire::files::USUAL_NEED;
 /// KiB to 1 MiB were within a tenth of each other.
 pub(super) const READ_BYTES: usize = 256 << 10;
 
-/// Offset where reads land: the decoder never needs more than this many bytes before them.
+/// Offset where reads land: only a segment, or a block that is not parsed, needs more before them.
 const CARRY_BYTES: usize = USUAL_NEED.next_multiple_of(ALIGNMENT);
 
 /// The bytes between the next record and the end of the last read.
@@ -91,7 +92,7 @@ impl Window {
         self.buffer.copy_within(self.position..self.end, CARRY_BYTES - carried);
         self.bytes_moved += carried as u64;
         (self.position, self.end) = (CARRY_BYTES - carried, CARRY_BYTES);
-        let (bytes, outcome) = read(&mut self.buffer[CARRY_BYTES..])?;
+        let (bytes, outcome) = read(&mut self.buffer[CARRY_BYTES..CARRY_BYTES + READ_BYTES])?;
         self.end += bytes;
         Ok(outcome)
     }
@@ -150,6 +151,7 @@ mod tests {
         assert_eq!(before, offset);
         window.position = window.end;
         fill(&mut window, 12, &mut offset);
-        assert!(window.rest().len() >= READ_BYTES);
+        // The buffer has grown, a read has not.
+        assert_eq!(window.rest().len(), READ_BYTES);
     }
 }
