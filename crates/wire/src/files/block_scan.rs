@@ -139,10 +139,10 @@ impl Decoder {
     fn section_leads_on(&mut self, here: &[u8], ahead: u64, at_end: bool) -> Candidate {
         let (start, live) = (self.offset + ahead, self.live);
         let (first, mut blocks) = (place(here, start, 0, self.swapped), 0);
-        self.dead_ends.follow(first, |block| {
+        self.dead_ends.follow(first, start + REACH as u64 + 1, |block| {
             let at = (block.offset - start) as usize;
             let is_silent = live && blocks >= LIVE_CHAIN;
-            if at > REACH || (at == here.len() && (at_end || is_silent)) {
+            if at == here.len() && (at_end || is_silent) {
                 return Err(Candidate::Yes);
             }
             blocks += 1;

@@ -1,7 +1,7 @@
 //! Remembers where blocks lead that follow each other after damage: in a broken slot to its end or
 //! not, in a plain file to a bad block.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::block_scan::Candidate;
 use super::block_type::{ENHANCED_PACKET, SECTION};
@@ -85,38 +85,42 @@ pub(super) struct Place {
 /// what was learned on the way there holds for all that come upon it.
 #[derive(Debug, Default)]
 pub(super) struct DeadEnds {
-    known: BTreeSet<Place>,
+    /// A block, and the file offset of the bad one that it leads to.
+    known: BTreeMap<Place, u64>,
 }
 
 impl DeadEnds {
-    /// Follows blocks from `start`, which is never before the start of an earlier call. `next`
-    /// returns the block behind another one, or else the result.
+    /// Follows blocks from `start`: they are real if they lead to file offset `least` or further.
+    /// `next` returns the block behind another one, or else the result. What lies before `start` is
+    /// forgotten: a scan that needs more bytes may begin before it, and follow some blocks again.
     ///
-    /// Cost: a step for each block that no call has followed to a bad one.
+    /// Cost: a step for each block that is not known to lead to a bad one.
     pub(super) fn follow(
         &mut self,
         start: Place,
+        least: u64,
         mut next: impl FnMut(Place) -> Result<Place, Candidate>,
     ) -> Candidate {
-        // No scan goes back there.
-        while self.known.first().is_some_and(|known| known.offset < start.offset) {
+        while self.known.first_key_value().is_some_and(|(known, _)| known.offset < start.offset) {
             self.known.pop_first();
         }
         let (mut place, mut passed) = (start, Vec::new());
-        let result = loop {
-            if self.known.contains(&place) {
-                break Candidate::No;
+        let end = loop {
+            if place.offset >= least {
+                return Candidate::Yes;
+            }
+            if let Some(&end) = self.known.get(&place) {
+                break end;
             }
             passed.push(place);
             match next(place) {
                 Ok(behind) => place = behind,
-                Err(result) => break result,
+                Err(Candidate::No) => break place.offset,
+                Err(result) => return result,
             }
         };
-        if matches!(result, Candidate::No) {
-            self.known.extend(passed);
-        }
-        result
+        self.known.extend(passed.into_iter().map(|place| (place, end)));
+        if end >= least { Candidate::Yes } else { Candidate::No }
     }
 }
 
@@ -180,7 +184,7 @@ mod tests {
         let (mut ends, mut steps) = (DeadEnds::default(), 0);
         // Four ways beside each other: blocks of 64 bytes, one every 16.
         for start in (0..BLOCKS).map(|number| place(16 * number)) {
-            let result = ends.follow(start, |at| {
+            let result = ends.follow(start, u64::MAX, |at| {
                 steps += 1;
                 let behind = place(at.offset + 64);
                 if behind.offset < 16 * BLOCKS { Ok(behind) } else { Err(Candidate::No) }
@@ -191,11 +195,20 @@ mod tests {
         assert!(ends.known.len() <= 4, "what is behind the scan is forgotten");
         // Where bytes are missing, nothing is learned; nor does another byte order say the same.
         let (mut ends, start) = (DeadEnds::default(), place(0));
-        let need = ends.follow(start, |_| Err(Candidate::Need(12)));
+        let need = ends.follow(start, u64::MAX, |_| Err(Candidate::Need(12)));
         assert!(matches!(need, Candidate::Need(12)));
-        assert!(matches!(ends.follow(start, |_| Err(Candidate::No)), Candidate::No));
-        assert!(matches!(ends.follow(start, |_| Err(Candidate::Yes)), Candidate::No));
+        assert!(matches!(ends.follow(start, u64::MAX, |_| Err(Candidate::No)), Candidate::No));
+        assert!(matches!(ends.follow(start, u64::MAX, |_| Err(Candidate::Yes)), Candidate::No));
         let swapped = Place { swapped: true, ..start };
-        assert!(matches!(ends.follow(swapped, |_| Err(Candidate::Yes)), Candidate::Yes));
+        assert!(matches!(ends.follow(swapped, u64::MAX, |_| Err(Candidate::Yes)), Candidate::Yes));
+        // Blocks that lead to a bad one at 2000 are too near for one candidate only.
+        let mut ends = DeadEnds::default();
+        for (least, leads) in [(2001, false), (1001, true), (2000, true), (2001, false)] {
+            let result = ends.follow(place(600), least, |at| match at.offset {
+                2000 => Err(Candidate::No),
+                offset => Ok(place(offset + 700)),
+            });
+            assert_eq!(matches!(result, Candidate::Yes), leads, "{least}");
+        }
     }
 }

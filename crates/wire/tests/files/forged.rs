@@ -136,3 +136,34 @@ fn a_section_behind_a_torn_block_of_a_silent_pipe_is_found() {
     }
     assert_eq!((packets, position), (2, file.len()));
 }
+
+/// What one candidate's rivals lead to may be too near for it, and far enough for the next one.
+#[test]
+fn a_bad_block_that_real_ones_lead_to_is_as_far_as_it_is() {
+    let o = Order::Little;
+    let mut file = [section(o), interface(o, 1, 0, &[])].concat();
+    file.extend(enhanced(o, 0, 1, &payload(0, 60), 60, &[]));
+    let start = file.len();
+    // Blocks from 0, 200, 600, 1100 and 1500 to 2400. The first and the last one are damaged.
+    for length in [168, 368, 468, 368, 868] {
+        file.extend(enhanced(o, 0, 0, &vec![0; length], length as u32, &[]));
+    }
+    for number in [1, 2] {
+        file.extend(enhanced(o, 0, 3, &payload(number, 60), 60, &[]));
+    }
+    let mut put = |at: usize, words: &[u32]| {
+        file[start + at..][..4 * words.len()].copy_from_slice(&o.words(words));
+    };
+    put(4, &[201]);
+    put(1504, &[901]);
+    // Forged blocks: from 40 to a bad one at 2000; past it, but no packet; from 400 to one at 1000.
+    put(40, &[CUSTOM, 1960]);
+    put(1996, &[1960, CUSTOM, 16]);
+    put(300, &[6, 1800, 0, 0, 0, u32::MAX]);
+    put(2096, &[1800]);
+    put(400, &[CUSTOM, 600]);
+    put(996, &[600, CUSTOM, 16]);
+    // The one at 300 wins against the first, and costs the packet that it is in.
+    let lengths: Vec<_> = decode(&file).packets.iter().map(|packet| packet.bytes.len()).collect();
+    assert_eq!(lengths, [60, 468, 368, 60, 60]);
+}

@@ -35,8 +35,8 @@ impl Decoder {
     /// are needed.
     ///
     /// Cost: a step for each of the candidate's blocks, and one for each four bytes up to its rival
-    /// or its end. What was looked through is passed then, or is decoded. Blocks that end before a
-    /// candidate's do so before its rival's: they are remembered, and followed once.
+    /// or its end. What was looked through is passed then, or is decoded. Blocks on the way to a bad
+    /// one are remembered with its place, and followed once.
     pub(super) fn choose(
         &mut self,
         here: &[u8],
@@ -49,7 +49,7 @@ impl Decoder {
         if !is_section && !chain.is_dead {
             return Ok(0);
         }
-        let live = self.live;
+        let (live, least) = (self.live, start + chain.least as u64);
         if live {
             // Nothing is learned from blocks that end where more bytes are to come.
             self.rival_ends = DeadEnds::default();
@@ -62,11 +62,8 @@ impl Decoder {
                 continue;
             }
             let rival = Place { offset: start + at as u64, swapped: self.swapped };
-            let leads = self.rival_ends.follow(rival, |block| {
+            let leads = self.rival_ends.follow(rival, least, |block| {
                 let at = (block.offset - start) as usize;
-                if at >= chain.least {
-                    return Err(Candidate::Yes);
-                }
                 match block_behind(here, at, block.swapped, at_end) {
                     Ok(behind) => Ok(place(here, start, behind, block.swapped)),
                     // A pipe may stay silent for a long time.
@@ -81,7 +78,7 @@ impl Decoder {
             }
         }
         if chain.is_dead {
-            self.doubtful_to = start + chain.least as u64;
+            self.doubtful_to = least;
         }
         Ok(0)
     }
