@@ -4,11 +4,17 @@ mod common;
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use burstline_log::Scratch;
-use burstline_port::{OpenOptions, PortError, PortState};
+use burstline_port::{OpenOptions, PortError, PortState, Selection, write_index};
+use burstline_wire::files::{
+    InterfaceDescription, MAX_BLOCK, PacketToWrite, PcapngEncoder, SectionDescription,
+};
 use burstline_wire::hash::HashKind;
+use burstline_wire::headers::LinkType;
 
 use common::{Folder, drain_by_lending, drain_by_receiving, open_file, packets, pcap, source};
 
@@ -156,10 +162,6 @@ fn a_snapshot_length_cuts_and_keeps_the_original_length() {
 
 #[test]
 fn more_interfaces_than_a_job_can_tell_apart_lose_no_packet() {
-    use burstline_wire::files::{
-        InterfaceDescription, PacketToWrite, PcapngEncoder, SectionDescription,
-    };
-    use burstline_wire::headers::LinkType;
     let folder = Folder::new();
     let mut encoder = PcapngEncoder::new(LinkType::ETHERNET, 0);
     let (mut file, mut place) = (Vec::new(), [0; 256]);
@@ -182,6 +184,65 @@ fn more_interfaces_than_a_job_can_tell_apart_lose_no_packet() {
     assert_eq!(ports, (0..=255).chain([255]).collect::<Vec<u8>>());
     let notes = port.account().notes;
     assert!(notes[0].contains("more than 256 interfaces: packets of if256 are under if255"));
+}
+
+/// Returns 1,024 packets, the longest block, and 2,048 packets. Their times are their numbers.
+fn around_the_longest_block() -> Vec<u8> {
+    let mut encoder = PcapngEncoder::new(LinkType::ETHERNET, 0);
+    let (mut file, mut place) = (Vec::new(), [0; 256]);
+    let bytes = encoder.section(&mut place, &SectionDescription::default()).unwrap();
+    file.extend_from_slice(&place[..bytes]);
+    let interface = InterfaceDescription::new(LinkType::ETHERNET, "eth0");
+    let bytes = encoder.interface(&mut place, &interface).unwrap();
+    file.extend_from_slice(&place[..bytes]);
+    for number in 0..3072 {
+        if number == 1024 {
+            // A Custom Block.
+            file.extend([0x0BAD, MAX_BLOCK].map(u32::to_le_bytes).concat());
+            file.resize(file.len() + MAX_BLOCK as usize - 12, 0);
+            file.extend(MAX_BLOCK.to_le_bytes());
+        }
+        let bytes = encoder.packet(&mut place, &PacketToWrite::new(&[7; 60], number)).unwrap();
+        file.extend_from_slice(&place[..bytes]);
+    }
+    file
+}
+
+/// Returns the times of the packets of an undamaged file from `from_ns` on.
+fn times_from(from_ns: Option<u64>, path: &Path) -> Vec<u64> {
+    let selection = Selection { from_ns, ..Selection::default() };
+    let options = OpenOptions { selection, ..OpenOptions::default() };
+    let mut port = source(&format!("file:{}", path.display()), &options).unwrap();
+    let got = drain_by_lending(&mut *port, u64::MAX);
+    let account = port.account();
+    assert!(!account.is_damaged, "{:?}", account.notes);
+    got.into_iter().map(|packet| packet.time_ns).collect()
+}
+
+#[test]
+fn packets_on_both_sides_of_the_longest_block_are_delivered() {
+    use flate2::{Compression, write::GzEncoder};
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+    let (folder, file) = (Folder::new(), around_the_longest_block());
+    let all: Vec<u64> = (0..3072).collect();
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(&file).unwrap();
+    let zstd = compress_to_vec(&file[..], CompressionLevel::Fastest);
+    for (name, bytes) in [("gz", encoder.finish().unwrap()), ("zst", zstd)] {
+        assert!(times_from(None, &folder.file(name, &bytes)) == all, "{name}");
+    }
+    let fifo = folder.path("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    thread::scope(|scope| {
+        scope.spawn(|| fs::write(&fifo, &file).unwrap());
+        assert!(times_from(None, &fifo) == all, "a pipe");
+    });
+    let plain = folder.file("plain", &file);
+    assert!(times_from(None, &plain) == all, "plain");
+    // By its index, the run that begins with the block is passed.
+    let indexed = write_index(&plain, &mut |_| true).unwrap().unwrap();
+    assert_eq!((indexed.packets, indexed.runs, indexed.is_damaged), (3072, 3, false));
+    assert!(times_from(Some(2048), &plain) == all[2048..], "by its index");
 }
 
 #[test]
@@ -248,7 +309,7 @@ fn assert_ends(port: &mut dyn burstline_port::Source) {
         let lent = port.lend(&mut scratch, 100).unwrap();
         assert_eq!(lent.burst.len(), 0);
         match lent.state {
-            PortState::Idle => std::thread::yield_now(),
+            PortState::Idle => thread::yield_now(),
             state => return assert_eq!(state, PortState::Ended),
         }
     }

@@ -35,8 +35,8 @@ impl Decoder {
     /// are needed.
     ///
     /// Cost: a step for each of the candidate's blocks, and one for each four bytes up to its rival
-    /// or its end. What was looked through is passed then, or is decoded. Blocks on the way to a bad
-    /// one are remembered with its place, and followed once.
+    /// or its end. What was looked through is passed then, or is decoded. Blocks on the way to a
+    /// bad one are remembered with its place, and followed once.
     pub(super) fn choose(
         &mut self,
         here: &[u8],
