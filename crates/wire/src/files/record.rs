@@ -135,7 +135,8 @@ pub enum DamageKind {
         /// The most that is possible there.
         limit: u32,
     },
-    /// A block length that is not a multiple of 4, below 12, or above the limit.
+    /// A block length that is not a multiple of 4, below 12, or above the limit. Or a possible one
+    /// above 512 KiB, if the file has had more bytes of such blocks than a sound one can have.
     #[error("block of type {block_type:#x} has length {length}")]
     BlockLength {
         /// Type of the block.
