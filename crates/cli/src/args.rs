@@ -22,7 +22,7 @@ use questions::{archive, demo, doctor, explain, extcap, fetch, ports, query, top
 
 use std::path::PathBuf;
 
-use burstline_port::Address;
+use burstline_port::{Address, Role};
 use burstline_sys::users::Account;
 use clap::{
     Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand,
@@ -228,7 +228,7 @@ impl Verb {
     }
 
     /// Returns the ports that must exist before the job begins: sources, and sinks that are
-    /// interfaces.
+    /// interfaces or name nothing that exists.
     pub(crate) fn needed_ports(&self) -> Vec<&Address> {
         let (sources, sinks): (Vec<&Address>, Vec<&Address>) = match self {
             Self::Count(args) => (args.common.sources.iter().collect(), vec![]),
@@ -246,7 +246,11 @@ impl Verb {
             Self::Switch(args) => (vec![], args.ports.iter().map(|port| &port.address).collect()),
             _ => (vec![], vec![]),
         };
-        let sinks = sinks.into_iter().filter(|sink| sink.interface().is_some());
+        let is_needed = |sink: &&Address| {
+            // A word that is neither interface nor file may become an interface, such as a VLAN.
+            sink.resolved(Role::Sink).map_or(true, |found| found.interface().is_some())
+        };
+        let sinks = sinks.into_iter().filter(is_needed);
         sources.into_iter().chain(sinks).collect()
     }
 

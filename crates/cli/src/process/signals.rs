@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  SIGINT, SIGTERM, SIGHUP   the first ends the job in order; one that comes a second or more
-//!                            after it ends the process immediately, with a line that says so:
-//!                            timeout(1) sends two in quick succession
+//!                            after it ends the process immediately: timeout(1) sends two in quick
+//!                            succession. A line says so, unless the report is being printed
 //!  SIGUSR1                   statistics on standard error; triggers the flight recorder
 //!  SIGUSR2                   nothing
 //!  SIGXFSZ                   nothing: exceeding `ulimit -f` is an error of the write
@@ -17,8 +17,10 @@
 //! it always receives the first signal and the second; for the last line it waits a moment only.
 
 use std::fs;
+use std::mem;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -34,8 +36,9 @@ use crate::failure::{Failure, complain};
 /// Signals within this time after the first count as the same signal.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// How long the process waits for standard error before a second signal ends it.
-const LAST_LINE: Duration = Duration::from_millis(100);
+/// How long the process waits for standard error before a second signal ends it: longer than a busy
+/// machine keeps a thread from its core.
+const LAST_LINE: Duration = Duration::from_millis(500);
 
 /// Installs the handlers above, and returns the flag that the first signal to end a job sets.
 ///
@@ -86,48 +89,64 @@ fn caught<T>(signal: i32, registered: std::io::Result<T>) -> Result<(), Failure>
 /// Processes signals until the process ends. Handlers set `has_come` for those that end it.
 fn listen(mut heard: Signals, has_come: &Arc<AtomicBool>, is_quiet: bool) {
     let is_armed = Arc::new(AtomicBool::new(false));
-    let mut is_ending = false;
+    let mut timer: Option<Timer> = None;
     for signal in heard.forever() {
         if signal == SIGUSR1 {
             answer();
-        } else if !is_ending {
-            is_ending = true;
-            arm(Arc::clone(has_come), Arc::clone(&is_armed));
+        } else if let Some(timer) = &timer {
+            // Pairs with the Release in `arm`: signals that came before are forgotten.
+            if is_armed.load(Acquire) && has_come.load(Relaxed) {
+                abandon(signal, timer);
+            }
+        } else {
+            timer = Some(arm(Arc::clone(has_come), Arc::clone(&is_armed)));
             if !is_quiet {
                 let how = if signal == SIGINT { "press Ctrl-C" } else { "signal" };
                 say(format!("finishing; {how} again after 1 s to abandon"));
             }
-        // Pairs with the Release in `arm`: signals that came before are forgotten.
-        } else if is_armed.load(Acquire) && has_come.load(Relaxed) {
-            abandon(signal);
         }
     }
 }
 
+/// A thread that waits for the second signal to say the last line: it is there before memory may be
+/// too busy to start one.
+struct Timer {
+    second: Sender<()>,
+    /// Ends when the line is out, or is not to be said.
+    is_spoken: Receiver<()>,
+}
+
 /// After a delay, makes the next signal end the process immediately.
-fn arm(has_come: Arc<AtomicBool>, is_armed: Arc<AtomicBool>) {
+fn arm(has_come: Arc<AtomicBool>, is_armed: Arc<AtomicBool>) -> Timer {
     let later = Arc::clone(&is_armed);
-    let timer = thread::Builder::new().name("timer".to_owned()).spawn(move || {
+    let (second, is_second) = mpsc::channel::<()>();
+    let (spoken, is_spoken) = mpsc::channel::<()>();
+    let started = thread::Builder::new().name("timer".to_owned()).spawn(move || {
         thread::sleep(MOMENT);
         has_come.store(false, Relaxed);
         // Pairs with the Acquire in `listen`.
         later.store(true, Release);
+        if is_second.recv().is_ok()
+            && let Some(kept) = silence(&IS_HUSHED)
+        {
+            complain("abandoned at a second signal, without a report");
+            // Nobody else gets the lock: no report follows this line.
+            mem::forget(kept);
+        }
+        drop(spoken);
     });
-    if timer.is_err() {
+    if started.is_err() {
         // Too early is better than never. Nothing was forgotten, so there is nothing to pair with.
         is_armed.store(true, Relaxed);
     }
+    Timer { second, is_spoken }
 }
 
 /// Ends the process without its report, and says so if standard error takes a line at once.
-fn abandon(signal: i32) -> ! {
-    let (spoken, is_spoken) = mpsc::channel::<()>();
-    // If the thread cannot be started, or is done, the wait ends.
-    let _ = thread::Builder::new().name("speaker".to_owned()).spawn(move || {
-        complain("abandoned at a second signal, without a report");
-        drop(spoken);
-    });
-    let _ = is_spoken.recv_timeout(LAST_LINE);
+fn abandon(signal: i32, timer: &Timer) -> ! {
+    // Without its thread both fail at once, and nothing is said.
+    let _ = timer.second.send(());
+    let _ = timer.is_spoken.recv_timeout(LAST_LINE);
     // A shell reports 128 + the signal's number for a program that a signal ended.
     low_level::exit(128 + signal)
 }
@@ -179,6 +198,12 @@ fn answer() {
 /// Whether the report is being printed; nothing else may be printed from then on.
 static IS_HUSHED: Mutex<bool> = Mutex::new(false);
 
+/// Returns the right to print a last line: `None` if a report or a message is being printed, which
+/// may wait for its reader.
+fn silence(is_hushed: &Mutex<bool>) -> Option<MutexGuard<'_, bool>> {
+    is_hushed.try_lock().ok().filter(|is_hushed| !**is_hushed)
+}
+
 /// Messages to print: whether a thread prints one now, and the next one.
 struct Speech {
     is_speaking: bool,
@@ -221,4 +246,20 @@ fn is_ignored(signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_last_line_is_said_into_a_report() {
+        let is_hushed = Mutex::new(false);
+        assert!(silence(&is_hushed).is_some());
+        let printing = lock(&is_hushed);
+        assert!(silence(&is_hushed).is_none(), "a message waits for its reader");
+        drop(printing);
+        *lock(&is_hushed) = true;
+        assert!(silence(&is_hushed).is_none(), "the report has begun");
+    }
 }

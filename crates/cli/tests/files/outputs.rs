@@ -254,7 +254,7 @@ fn the_scheme_of_a_file_to_write_is_no_part_of_its_name() {
         assert!(!has("file:"), "{job}: {:?}", names());
     }
     let before = names().len();
-    for output in ["xdp:eth1", "null:?x", "file:", "file:x?format=pcap"] {
+    for output in ["xdp:eth1", "null:?x", "file:", "file:x?format=pcap", "x.pcap?format=pcap"] {
         let run = here(&format!("capture gen:?packets=5 -w {output}"));
         assert_eq!((run.code, run.stderr.lines().count()), (Some(2), 1), "{}", run.stderr);
         assert_eq!(names().len(), before, "{output}: {:?}", names());

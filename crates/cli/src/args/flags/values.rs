@@ -44,34 +44,48 @@ pub(crate) fn address(text: &str, role: Role) -> Result<Address, AddressError> {
 }
 
 /// Parses the file of `-w`, a path or `file:PATH`, and returns the path. Nothing in it is escaped:
-/// names of a rotation have conversions of strftime(3). A word that may be meant as a port is an
-/// error, so that no file gets its name.
+/// names of a rotation have conversions of strftime(3). A word that may be meant as a port or as an
+/// address with keys is an error, so that no file gets its name.
 pub(crate) fn written(text: &str) -> Result<String, String> {
     let path = unschemed(text);
     if path.is_empty() {
         return Err("a path, or -".to_owned());
     }
-    if path != text {
-        if path.contains('?') {
-            let what = "a path has no keys: --format and --compress choose the format; for a '?' \
-                        in the name leave out file:";
-            return Err(what.to_owned());
-        }
-        // Without its scheme this name would be the one word that is not a path.
-        return Ok(if path == NOTHING { format!("./{path}") } else { path.to_owned() });
-    }
+    // With its folder a name is a path and nothing else.
+    let in_folder = if path.starts_with('/') { path.to_owned() } else { format!("./{path}") };
+    let is_schemed = path != text;
     let (scheme, _) = text.split_once(':').unwrap_or_default();
     let is_port = SCHEMES.iter().any(|known| known.name == scheme);
-    if is_port && text != NOTHING {
+    if is_port && !is_schemed && text != NOTHING {
         return Err(format!(
-            "a file is written here, so no scheme but file: is taken; to send to a port write \
-             capture -o {text}, for a file of this name ./{text}"
+            "a file is written here, so no scheme but file: is taken (capture -o sends to a port); \
+             for a file of this name write {in_folder}"
         ));
     }
-    match is_interface(text) {
-        true => Err(format!("that is a network interface; for a file of this name write ./{text}")),
+    let (name, query) = path.split_once('?').unwrap_or((path, ""));
+    if is_schemed && name != path || !path.contains('/') && has_key(query) {
+        return Err(format!(
+            "a path has no keys: --format and --compress choose the format; for a file of this \
+             name write {in_folder}"
+        ));
+    }
+    if is_schemed {
+        // Without its scheme this name would be the one word that is not a path.
+        return Ok(if path == NOTHING { in_folder } else { path.to_owned() });
+    }
+    match is_interface(name) {
+        true => {
+            Err(format!("that is a network interface; for a file of this name write {in_folder}"))
+        }
         false => Ok(text.to_owned()),
     }
+}
+
+/// Whether a text begins with a key of an address, as behind `?` in `x.pcap?format=pcap`.
+fn has_key(query: &str) -> bool {
+    let keys = SCHEMES.iter().flat_map(|scheme| [scheme.source_keys(), scheme.sink_keys()]);
+    let (first, _) = query.split_once('=').unwrap_or_default();
+    keys.flatten().flatten().any(|key| key.name == first)
 }
 
 /// The cores to pin threads to.
@@ -379,15 +393,20 @@ mod tests {
             ("nosuch.100", "nosuch.100"),
             ("x-10:30?.pcapng", "x-10:30?.pcapng"),
             ("site:1.pcap", "site:1.pcap"),
+            ("x?a=b.pcap", "x?a=b.pcap"),
+            ("./x.pcap?format=pcap", "./x.pcap?format=pcap"),
         ] {
             assert_eq!(written(text), Ok(path.to_owned()), "{text}");
         }
         for (text, mend) in [
             ("", "a path, or -"),
             ("file:", "a path, or -"),
-            ("file:x?format=pcap", "leave out file:"),
-            ("xdp:eth1", "write capture -o xdp:eth1, for a file of this name ./xdp:eth1"),
-            ("null:?x", "./null:?x"),
+            ("file:x?format=pcap", "a file of this name write ./x?format=pcap"),
+            ("file:/x?y", "a file of this name write /x?y"),
+            ("x.pcap?format=pcap", "a file of this name write ./x.pcap?format=pcap"),
+            ("nosuch9?direction=in", "a file of this name write ./nosuch9?direction=in"),
+            ("xdp:eth1", "a file of this name write ./xdp:eth1"),
+            ("null:?x", "a file of this name write ./null:?x"),
         ] {
             assert!(written(text).unwrap_err().ends_with(mend), "{text}");
         }

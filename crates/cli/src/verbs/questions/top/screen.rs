@@ -1,7 +1,9 @@
-//! The terminal in `top`: raw mode and alternate screen, restored however the program ends.
+//! The terminal in `top`: raw mode and alternate screen, restored when the program ends.
 //!
-//! Invariant T1: every end of the program except SIGKILL restores the terminal. After a user's key,
-//! an error or a signal a drop does it; after a panic its hook, before the message is printed.
+//! Invariant T1: each end of the program restores the terminal, except SIGKILL and a second signal.
+//! After a user's key, an error or the first signal a drop does it; after a panic its hook, before
+//! the message is printed. The second signal has an effect only if the terminal holds up a drawing,
+//! and then it takes no more.
 
 use std::io::{self, Stdout, stdout};
 use std::panic;

@@ -7,9 +7,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use super::super::policy::Missing;
 use super::draft::{Draft, Entry};
 use super::{Faults, Job};
-use crate::args::{ANY, Cli, Verb};
+use crate::args::values::written;
+use crate::args::{ANY, Cli, NOTHING, Verb};
 use crate::failure::{Failure, usage_text};
-use crate::paths::unschemed;
 use crate::verbs::check_ahead;
 
 /// Resources that two jobs cannot share: the flag, and its description.
@@ -115,37 +115,45 @@ fn claims(entry: &Entry) -> impl Iterator<Item = (String, &str)> {
     let values = entry.values.iter().map(|value| bare(value));
     // The kernel picks a free port for 0.
     let values = values.filter(|value| !value.ends_with(":0"));
-    let values = values.filter(|value| !["null:", "/dev/null"].contains(value));
     unshared.into_iter().flat_map(move |(flag, what)| {
-        values.clone().map(move |value| (format!("{what} {}", in_one_form(flag, value)), value))
+        values.clone().filter_map(move |value| {
+            let form = in_one_form(flag, value)?;
+            Some((format!("{what} {form}"), value))
+        })
     })
 }
 
 /// Returns a canonical value: a path as absolute and without `.`, an address with its host.
-fn in_one_form(flag: &str, value: &str) -> String {
+/// `None`: nothing is claimed.
+fn in_one_form(flag: &str, value: &str) -> Option<String> {
     match flag {
         "--write" => {
-            let path = unschemed(value);
-            let path = std::path::absolute(path).map(|path| path.display().to_string());
-            path.unwrap_or_else(|_| value.to_owned())
+            let path = kept_at(value)?;
+            let absolute = std::path::absolute(&path).map(|path| path.display().to_string());
+            Some(absolute.unwrap_or(path))
         }
         "--metrics" | "--web" if value.bytes().all(|byte| byte.is_ascii_digit()) => {
-            format!("127.0.0.1:{value}")
+            Some(format!("127.0.0.1:{value}"))
         }
-        _ => value.to_owned(),
+        _ => Some(value.to_owned()),
     }
+}
+
+/// Returns the path at which `--write` keeps packets, if it keeps any.
+fn kept_at(value: &str) -> Option<String> {
+    written(value).ok().filter(|path| ![NOTHING, "/dev/null"].contains(&path.as_str()))
 }
 
 /// Returns whether a recorder would overwrite the file of its previous start.
 fn overwrites(draft: &Draft) -> bool {
     let has = |flag: &str| draft.entries.iter().any(|entry| entry.flag == flag);
     let mut outputs = draft.entries.iter().filter(|entry| entry.flag == "--write");
-    let is_regular = |path: &String| {
-        let path = unschemed(path);
-        let found = std::fs::metadata(path);
-        !path.contains([':', '{']) && found.map_or(true, |found| found.is_file())
+    let is_regular = |path: String| {
+        let found = std::fs::metadata(&path);
+        !path.contains('{') && found.map_or(true, |found| found.is_file())
     };
-    let is_file = outputs.next().is_some_and(|entry| entry.values.iter().all(is_regular));
+    let is_kept = |value: &String| kept_at(value).is_some_and(is_regular);
+    let is_file = outputs.next().is_some_and(|entry| entry.values.iter().all(is_kept));
     draft.verb == "capture" && is_file && !KEEPS_FILES.iter().any(|flag| has(flag))
 }
 

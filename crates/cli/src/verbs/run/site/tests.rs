@@ -90,6 +90,10 @@ fn every_fault_has_its_place_and_a_remedy() {
             "[job.a]\nverb = 'count'\nports = 'unplugged9'\n",
             "3:1: job a: there is no interface or file unplugged9; missing-port = \"wait\" starts",
         ),
+        (
+            "[job.a]\nverb = 'capture'\nports = 'gen:'\noutput = 'nosuch.100'\n",
+            "3:1: job a: there is no interface or file nosuch.100; missing-port = \"wait\" starts",
+        ),
         ("[job.a]\nverb = 'count'\nports = 'xdpp:eth0'\n", "3:1: job a: "),
         (
             "[job.a]\nverb = 'capture'\nports = 'lo'\nwrite = '/nowhere/x'\nrotate='packets:1'\n",
@@ -145,6 +149,19 @@ fn what_two_jobs_claim_in_other_words_is_found() {
     }
     let own = job("a", "web = '9180'\nmetrics = '9180'");
     assert_eq!(faults(&own), [""; 0], "metrics and page may have one address");
+    let nothing = job("a", "write = '/dev/null'") + &job("b", "write = 'file:/dev/null'");
+    assert_eq!(faults(&nothing), [""; 0], "neither keeps packets");
+}
+
+#[test]
+fn a_recorder_that_starts_again_keeps_its_file_whatever_its_name() {
+    for (file, is_kept) in
+        [("file:null:", true), ("/nowhere/10:30.pcap", true), ("file:/dev/null", false)]
+    {
+        let text = format!("[job.a]\nverb = 'capture'\nports = 'gen:'\nwrite = '{file}'\n");
+        let site = Site::parse(&text).unwrap();
+        assert_eq!(site.jobs[0].overwrites, is_kept, "{file}");
+    }
 }
 
 #[test]
@@ -178,8 +195,14 @@ fn a_log_of_another_job_need_not_be_there_yet() {
 
 #[test]
 fn what_may_come_later_is_waited_for() {
-    for ports in ["ports = 'unplugged9'", "interface = 'unplugged9'", "ports = 'xdp:unplugged9'"] {
-        let text = format!("[job.a]\nverb = 'count'\n{ports}\nmissing-port = 'wait'\n");
+    for (verb, ports) in [
+        ("count", "ports = 'unplugged9'"),
+        ("count", "interface = 'unplugged9'"),
+        ("count", "ports = 'xdp:unplugged9'"),
+        ("capture", "ports = 'gen:'\noutput = 'unplugged9.100'"),
+        ("bounce", "ports = ['gen:', 'unplugged9.100']"),
+    ] {
+        let text = format!("[job.a]\nverb = '{verb}'\n{ports}\nmissing-port = 'wait'\n");
         let site = Site::parse(&text).unwrap();
         assert!(site.jobs[0].awaited(true).is_some(), "{ports}");
     }
