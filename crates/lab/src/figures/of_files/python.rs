@@ -14,9 +14,9 @@ use serde::Deserialize;
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
+use crate::figures::Context;
 use crate::figures::capture_file::CaptureFile;
 use crate::figures::count_file::run;
-use crate::figures::{Context, Runs};
 use crate::live::Need;
 
 /// Packets by rival, of 350 bytes each, so that a turn of the rival takes some seconds.
@@ -65,8 +65,7 @@ pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         }
     };
     let conditions = Conditions::watch(context.cores);
-    let rounds =
-        context.turns(Runs::AsPrograms, context.runs, || turn("burstline"), || turn(rival))?;
+    let rounds = context.turns(context.runs, || turn("burstline"), || turn(rival))?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
