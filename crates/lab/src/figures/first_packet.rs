@@ -42,7 +42,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let program = our_program()?.display().to_string();
     let conditions = Conditions::watch(context.cores);
     let (bed, served) = (Bed::new().map_err(|error| error.to_string())?, Served::now());
-    let peer = tcpdump(FAR, "-c 1 -U", "-");
+    let peer = tcpdump(FAR, " -c 1 -U", "-");
     let stop = Arc::new(AtomicBool::new(false));
     let rounds = thread::scope(|scope| {
         let (near, is_over) = (&bed.near, Arc::clone(&stop));
