@@ -274,13 +274,14 @@ report-check: ## Check reports of the lab, and the page of --web, in Chromium at
 	@cargo test --quiet --locked -p burstline-lab --test report
 	@cargo test --quiet --locked -p burstline --test service web_page::
 
-# The rule removes older records, which would otherwise be in the report, too.
+# The rule removes older records, which would otherwise be in the report, too, once there are new ones.
 RUN ?= runs/latest
 runs: ## Run the quick experiments here, with report and charts: make runs [RUN=runs/latest]; as root
 	@scripts/setup rust dpdk rivals
 	@cargo build --quiet --release --locked -p burstline $(DPDK)
-	@rm -f '$(RUN)'/*.json '$(RUN)'/*.svg
+	@touch '$(TARGET_DIR)/runs-began'
 	@$(TARGET_DIR)/release/burstline lab run all --quick --out '$(RUN)'
+	@find '$(RUN)' -maxdepth 1 \( -name '*.json' -o -name '*.svg' \) ! -newer '$(TARGET_DIR)/runs-began' -delete
 	@$(TARGET_DIR)/release/burstline lab report '$(RUN)' --markdown '$(RUN)/report.md' \
 	  --charts '$(RUN)'
 
