@@ -50,10 +50,14 @@ ten: ## Run all tests ten times in a row, the first half beside two busy loops: 
 	@scripts/setup rust test
 	@scripts/ten $(TIMES) $(DPDK)
 
+# The Python package, for two of the figures. Without Python they are not here: the script ends with code 3.
+PYTHON_PACKAGE := scripts/python install || [ $$? -eq 3 ]
+
 bench: ## Measure our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FULL=1: long ones] [OUT=folder]
 	@scripts/setup rust
 	@cargo build --quiet --release --locked -p burstline $(LAB_DPDK)
 	@cargo build --quiet --release --locked -p burstline-pcap
+	$(if $(filter-out python%,$(FIGURE)),,@$(PYTHON_PACKAGE))
 	@cargo run --quiet --release --locked -p burstline-lab $(LAB_DPDK) --bin bench -- \
 	  --out $(or $(OUT),$(TARGET_DIR)/figures) $(if $(FIGURE),'$(FIGURE)') $(if $(RUNS),--runs $(RUNS)) \
 	  $(if $(FULL),--full)
@@ -88,12 +92,11 @@ figures: ## Write the tables of figures into their pages, from the records in ru
 	@for page in $(FIGURE_PAGES); do \
 		cargo run --quiet --locked -p burstline-lab --bin bench -- $(FIGURE_RUNS:%=--table %) --into $$page || exit; done
 
-# Uses the build of make test: figures of a smoke run mean nothing, so it needs no release build. Our own parts must
-# be there: without the Python package its figures fail.
+# Uses the build of make test: figures of a smoke run mean nothing. Only the Python package is a release build.
 bench-smoke: ## Check that the benchmarks run, with tiny sizes; the figures mean nothing
-	@scripts/setup rust python
+	@scripts/setup rust
 	@cargo build --quiet --locked --profile test --workspace --all-targets $(DPDK)
-	@scripts/python install
+	@$(PYTHON_PACKAGE)
 	@$(TARGET_DIR)/debug/bench --smoke
 
 lint: ## Check format, clippy, documentation and house rules
@@ -274,13 +277,14 @@ report-check: ## Check reports of the lab, and the page of --web, in Chromium at
 	@cargo test --quiet --locked -p burstline-lab --test report
 	@cargo test --quiet --locked -p burstline --test service web_page::
 
-# The rule removes older records, which would otherwise be in the report, too.
+# The rule removes older records, which would otherwise be in the report, too, once there are new ones.
 RUN ?= runs/latest
 runs: ## Run the quick experiments here, with report and charts: make runs [RUN=runs/latest]; as root
 	@scripts/setup rust dpdk rivals
 	@cargo build --quiet --release --locked -p burstline $(DPDK)
-	@rm -f '$(RUN)'/*.json '$(RUN)'/*.svg
+	@touch '$(TARGET_DIR)/runs-began'
 	@$(TARGET_DIR)/release/burstline lab run all --quick --out '$(RUN)'
+	@find '$(RUN)' -maxdepth 1 \( -name '*.json' -o -name '*.svg' \) ! -newer '$(TARGET_DIR)/runs-began' -delete
 	@$(TARGET_DIR)/release/burstline lab report '$(RUN)' --markdown '$(RUN)/report.md' \
 	  --charts '$(RUN)'
 

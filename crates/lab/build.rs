@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode};
 use std::{env, fs};
 
 /// Sources whose changes make cargo rebuild this crate in any case.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 11] = [
     "src",
     "../engine/src",
     "../log/src",
@@ -24,7 +24,13 @@ const SOURCES: [&str; 9] = [
     "../sys/src",
     "../testbed/src",
     "../wire/src",
+    "../../Cargo.lock",
+    "../../rust-toolchain.toml",
 ];
+
+/// Where code is, below the repository's root; `src/record/uncommitted.rs` has the same list.
+const CODE: [&str; 5] =
+    [":/crates", ":/Cargo.toml", ":/Cargo.lock", ":/rust-toolchain.toml", ":/.cargo"];
 
 fn main() -> ExitCode {
     let sources = ["common.c", "device.c", "pipeline.c", "balance.c", "balance_live.c", "merge.c"];
@@ -103,7 +109,8 @@ fn tell_commit() {
     for path in SOURCES {
         println!("cargo::rerun-if-changed={path}");
     }
-    let changes = git(&["status", "--porcelain", "--untracked-files=no", "--", ".."]);
+    let status = ["status", "--porcelain", "--untracked-files=no", "--"];
+    let changes = git(&[&status[..], &CODE].concat());
     let is_changed = changes.is_none_or(|changes| !changes.is_empty());
     let mark = if is_changed { " and changes" } else { "" };
     println!("cargo::rustc-env=BURSTLINE_COMMIT={commit}{mark}");

@@ -119,12 +119,12 @@ pub struct ContenderInfo {
     /// What it does instead of the work, if it does less than the others: [`BOUNCE`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// Pages of its processes in its first turn. If it has none, and no `page_kinds`: those of the
-    /// measuring process. `None` if they are unknown.
+    /// Pages of its processes in its first turn, in figures perhaps the first that counts. In older
+    /// records of figures, maybe of the measuring process. `None` if they are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<Pages>,
-    /// Page kinds of its packet memory in the measuring process, as words, or `unknown: ` and the
-    /// reason.
+    /// Page kinds of its packet memory in the measuring process, as words, or `shared: ` or
+    /// `unknown: ` and the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_kinds: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! Scenarios: listed, run, refused, interrupted, compared.
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::support::live::wait_until;
 use crate::support::{Directory, Run, command, last_object, run, run_json};
@@ -109,6 +109,24 @@ fn what_makes_no_sense_is_one_line() {
 }
 
 #[test]
+fn runs_of_a_repository_take_no_records_of_code_that_no_commit_has() {
+    let directory = Directory::new("lab-changed");
+    fs::create_dir_all(directory.file("crates/lab")).unwrap();
+    fs::write(directory.file("Cargo.lock"), "new").unwrap();
+    for words in [&["init", "-q"][..], &["add", "Cargo.lock"]] {
+        match Command::new("git").arg("-C").arg(&directory.0).args(words).output() {
+            Ok(output) => assert!(output.status.success(), "{words:?}: {output:?}"),
+            Err(_) => return skip("git is not installed: apt-get install git"),
+        }
+    }
+    let out = directory.file("runs/new");
+    let done = run(&["lab", "run", "modma", "--out", &out]);
+    assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""));
+    let why = "burstline: Cargo.lock has changes that no commit has, so ";
+    assert!(done.stderr.starts_with(why) && !fs::exists(&out).unwrap(), "{}", done.stderr);
+}
+
+#[test]
 fn contenders_and_rates_are_the_users_where_the_work_has_them() {
     let directory = Directory::new("lab-wanted");
     let out = directory.file("out");
@@ -158,7 +176,7 @@ fn an_early_end_keeps_what_is_done() {
 
 #[test]
 fn instructions_and_caches_of_contenders_in_memory_are_simulated() {
-    if std::process::Command::new("valgrind").arg("--version").output().is_err() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
         return skip("valgrind is not installed: scripts/setup rivals");
     }
     let directory = Directory::new("lab-simulate");

@@ -15,7 +15,7 @@ use burstline_afpacket::Sender;
 use burstline_sys::clock;
 use burstline_testbed::{Bed, FAR, Frames, NEAR};
 
-use super::{Context, Runs};
+use super::Context;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::live::missing;
@@ -42,7 +42,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let program = our_program()?.display().to_string();
     let conditions = Conditions::watch(context.cores);
     let (bed, served) = (Bed::new().map_err(|error| error.to_string())?, Served::now());
-    let peer = tcpdump(FAR, "-c 1 -U", "-");
+    let peer = tcpdump(FAR, " -c 1 -U", "-");
     let stop = Arc::new(AtomicBool::new(false));
     let rounds = thread::scope(|scope| {
         let (near, is_over) = (&bed.near, Arc::clone(&stop));
@@ -52,7 +52,6 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
         let ours = ["capture", "-q", &source, "-c", "1", "--format", "pcap", "-w", "-"];
         let theirs: Vec<&str> = peer.split(' ').collect();
         let rounds = context.turns(
-            Runs::AsPrograms,
             runs,
             || timed_ms(&bed, &program, &ours),
             || timed_ms(&bed, theirs[0], &theirs[1..]),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use burstline_testbed::{Amount, Target};
 
-use super::{Context, Runs};
+use super::Context;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::Rounds;
@@ -81,7 +81,7 @@ pub(super) fn by_poll(
     runs: usize,
     turn: impl Fn(&str) -> Result<f64, String>,
 ) -> Result<Rounds<f64>, String> {
-    context.turns(Runs::AsPrograms, runs, || turn("adaptive"), || turn("busy"))
+    context.turns(runs, || turn("adaptive"), || turn("busy"))
 }
 
 /// Returns the CPU use of one of our commands without packets, by its own report.

@@ -13,7 +13,7 @@ use burstline_xdp::bpf::{
     Register::*, Size, XdpMode, possible_cpus, xdp_action,
 };
 
-use super::{Context, Runs};
+use super::Context;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::live::{Contender, Road, missing};
@@ -44,7 +44,6 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
         |sink: &str| Ours::new(&program, &format!("generate -o {sink} --size 64 --cores {core}"));
     let conditions = Conditions::watch(context.cores);
     let rounds = context.turns(
-        Runs::AsPrograms,
         context.process_runs(),
         || run(context, "v1", &command("inject:v1")),
         || run(context, "w0", &command("xdp:w1")),

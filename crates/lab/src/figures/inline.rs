@@ -24,8 +24,8 @@ use burstline_sys::clock;
 use burstline_sys::temporary::TemporaryFolder;
 use serde_json::Value;
 
+use super::Context;
 use super::count_file::run;
-use super::{Context, Runs};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
@@ -54,7 +54,6 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let conditions = Conditions::watch(context.cores);
     let last = Cell::new(Done::default());
     let rounds = context.turns(
-        Runs::AsPrograms,
         context.process_runs(),
         || {
             let done = inline(&program, &folder, &traffic, packets)?;

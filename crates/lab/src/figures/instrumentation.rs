@@ -5,7 +5,6 @@
 //! figure contains each sample's interrupt. On an interface it does so only if the contender is the
 //! bottleneck.
 
-use std::cell::RefCell;
 use std::hint::black_box;
 use std::thread;
 use std::time::Duration;
@@ -14,11 +13,11 @@ use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::clock;
 use burstline_testbed::{Amount, Target};
 
-use super::{Context, Runs};
+use super::Context;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Watch;
-use crate::contest::Rounds;
+use crate::contest::{Rounds, alternate};
 use crate::live::{Contender, Load, Road};
 use crate::programs::our_program;
 use crate::programs::{Ours, Report};
@@ -42,7 +41,7 @@ const SMOKE_TIME: Duration = Duration::from_millis(2);
 pub(super) fn live(context: &Context) -> Result<Outcome, String> {
     let program = our_program()?;
     let what = "burstline count xdp:v1 --poll busy, frames injected at top speed, a process a turn";
-    compare(context, Runs::AsPrograms, what, |is_watched| {
+    compare(context, what, |is_watched| {
         let (road, served) = (Road::new(context.cores)?, Served::now());
         let core = context.cores.consumer.to_string();
         let count = Ours::new(&program, &format!("count xdp:v1 --poll busy --cores {core}"));
@@ -54,6 +53,7 @@ pub(super) fn live(context: &Context) -> Result<Outcome, String> {
         let load = Load { amount, rate_pps: None };
         let inject = || road.inject(Target::Program, load, &context.stop);
         let (injected, samples) = watched(is_watched, context.cores.consumer, inject)?;
+        context.saw(usize::from(!is_watched), || contender.pages());
         let (said, _) = contender.end()?;
         context.look_at(road.bed(), &served);
         let delivered = Report::parse(&said, injected.offered)?.delivered;
@@ -74,7 +74,7 @@ pub(super) fn in_memory(context: &Context) -> Result<Outcome, String> {
         });
         copier.join().map_err(|_| "it panicked".to_owned())
     };
-    compare(context, Runs::Here, what, |is_watched| watched(is_watched, core, copy))
+    compare(context, what, |is_watched| watched(is_watched, core, copy)).map(Outcome::here)
 }
 
 /// Copies for that long. Returns millions of copies per second of the thread's CPU time. That
@@ -117,26 +117,18 @@ fn watched<R>(
 /// of samples.
 fn compare(
     context: &Context,
-    place: Runs,
     what: &str,
     turn: impl Fn(bool) -> Result<(f64, u64), String>,
 ) -> Result<Outcome, String> {
     let conditions = Conditions::watch(context.cores);
-    let samples = RefCell::new(Vec::new());
-    let rounds = context.turns(
-        place,
-        context.runs,
-        || {
-            let (rate, taken) = turn(true)?;
-            samples.borrow_mut().push(taken as f64);
-            Ok(rate)
-        },
-        || Ok(turn(false)?.0),
-    )?;
+    let rounds = alternate(context.runs, &context.stop, || turn(true), || turn(false))?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let taken = Quartiles::of(&samples.into_inner()).median;
+    let samples: Vec<f64> = rounds.ours.iter().map(|(_, samples)| *samples as f64).collect();
+    let taken = Quartiles::of(&samples).median;
+    let rates = |side: Vec<(f64, u64)>| side.into_iter().map(|(rate, _)| rate).collect();
+    let rounds = Rounds { ours: rates(rounds.ours), peer: rates(rounds.peer) };
     let mut details = vec![
         overhead(&rounds),
         format!("{what}; ours: counters and {taken:.0} samples a turn on its core, peer: none"),

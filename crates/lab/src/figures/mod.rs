@@ -19,7 +19,6 @@ mod view;
 use in_memory::{hash, latency, nicsim, sharing, stalled};
 use of_files::{asking, capture_file, count_file, flowing, python, recording};
 
-use std::process;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -60,7 +59,7 @@ pub struct Seen(Mutex<Had>);
 struct Had {
     /// The interfaces that packets went through.
     interfaces: Vec<Interface>,
-    /// The pages of ours and of the peer; no bytes if no process of it was seen.
+    /// The pages of the programs of ours and of the peer; no bytes if none was seen.
     pages: [Option<Pages>; 2],
 }
 
@@ -68,15 +67,6 @@ impl Seen {
     fn lock(&self) -> MutexGuard<'_, Had> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner) // each part is replaced as a whole
     }
-}
-
-/// Where the sides of a figure run.
-#[derive(Clone, Copy)]
-enum Runs {
-    /// In this process.
-    Here,
-    /// As programs that a turn starts.
-    AsPrograms,
 }
 
 /// Interval between looks at the pages of a side, some of which live for a few ms.
@@ -92,28 +82,23 @@ impl Context {
         }
     }
 
-    /// Runs both sides as [`alternate`] does. Looks at the pages of each in its first turn, which
-    /// does not count.
+    /// Runs both sides, whose turns start programs, as [`alternate`] does.
     fn turns<T>(
         &self,
-        place: Runs,
         runs: usize,
         mut ours: impl FnMut() -> Result<T, String>,
         mut peer: impl FnMut() -> Result<T, String>,
     ) -> Result<Rounds<T>, String> {
-        let ours = || self.turn(place, 0, &mut ours);
-        alternate(runs, &self.stop, ours, || self.turn(place, 1, &mut peer))
+        let ours = || self.turn(0, &mut ours);
+        alternate(runs, &self.stop, ours, || self.turn(1, &mut peer))
     }
 
-    fn turn<T>(&self, place: Runs, side: usize, work: impl FnOnce() -> T) -> T {
+    /// Does a turn. In the first of a side, looks at the pages of the programs that it starts.
+    fn turn<T>(&self, side: usize, work: impl FnOnce() -> T) -> T {
         if self.seen.lock().pages[side].is_some() {
             return work();
         }
-        let processes = move || match place {
-            Runs::Here => vec![process::id()],
-            Runs::AsPrograms => programs(),
-        };
-        let (done, pages) = watched(LOOK, processes, work);
+        let (done, pages) = watched(LOOK, programs, work);
         self.saw(side, || pages);
         done
     }
@@ -250,9 +235,7 @@ mod tests {
             };
             assert!(is_as_expected, "{}: {outcome:?}", entry.name);
             let Had { pages, .. } = std::mem::take(&mut *context.seen.lock());
-            let sees = entry.scenario.is_none() && matches!(outcome, Ok(Outcome::Smoke));
-            let has = |side: &Option<Pages>| side.is_some_and(|pages| pages.all_mib() > 0.0);
-            assert!(!sees || pages.iter().all(has), "{}: {pages:?}", entry.name);
+            assert_eq!(pages, [None; 2], "{}: both are in one process", entry.name);
         }
     }
 }

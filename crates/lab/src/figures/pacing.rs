@@ -25,7 +25,8 @@ use burstline_testbed::{Bed, NEAR};
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::figures::{Context, Runs};
+use crate::contest::alternate;
+use crate::figures::Context;
 use crate::live::missing;
 use crate::scenario::machine::Served;
 
@@ -80,9 +81,9 @@ fn compare(context: &Context, sink: &str, open: &OpenSink<'_>) -> Result<Outcome
     let conditions = Conditions::watch(context.cores);
     let (mut all_ours, mut all_bare) = (Vec::new(), Vec::new());
     let normal = SchedulingClass::Normal;
-    let rounds = context.turns(
-        Runs::Here,
+    let rounds = alternate(
         context.process_runs(),
+        &context.stop,
         || {
             let late = paced(core, run, normal, open).map_err(|error| error.to_string())?;
             all_ours.push(late);
@@ -118,7 +119,7 @@ fn compare(context: &Context, sink: &str, open: &OpenSink<'_>) -> Result<Outcome
     });
     details.extend(conditions.report());
     let (better, unit) = (Better::Lower, "us late at p99");
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)).here())
 }
 
 impl std::fmt::Display for Late {

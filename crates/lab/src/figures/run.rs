@@ -15,8 +15,11 @@ use burstline_sys::distance::one_way_ns;
 /// Prefix of a doubt among a figure's details.
 const DOUBT: &str = "doubt: ";
 
-/// The pages of a side that ended too soon, or that is a part of the kernel.
-const UNKNOWN: &str = "unknown: no process of it was seen";
+/// The pages of programs that ended too soon.
+const UNSEEN: &str = "unknown: no process of it was seen";
+
+/// The pages of a part of the kernel, or of a further contender that does not report them.
+const UNWATCHED: &str = "unknown: nobody looked";
 
 /// The outcome of a selected figure.
 #[derive(Clone, Debug)]
@@ -61,13 +64,12 @@ fn with(seen: Had, mut record: Record) -> Record {
     if record.interfaces.is_empty() {
         record.interfaces = seen.interfaces;
     }
-    for (side, pages) in record.contenders.iter_mut().zip(seen.pages) {
-        let pages = pages.filter(|pages| *pages != Pages::default());
-        side.pages = side.pages.or(pages.filter(|_| side.page_kinds.is_none()));
-    }
-    for side in &mut record.contenders {
+    for (number, side) in record.contenders.iter_mut().enumerate() {
         if side.pages.is_none() && side.page_kinds.is_none() {
-            side.page_kinds = Some(UNKNOWN.to_owned());
+            let seen = seen.pages.get(number).copied().flatten();
+            side.pages = seen.filter(|pages| *pages != Pages::default());
+            let why = if seen.is_some() { UNSEEN } else { UNWATCHED };
+            side.page_kinds = side.pages.is_none().then(|| why.to_owned());
         }
     }
     record
@@ -225,7 +227,9 @@ mod tests {
         let had = || Had { pages: [Some(own), Some(Pages::default())], ..Had::default() };
         let pages = |record: &Record| ["ours", "tcpdump"].map(|side| record.pages_of(side));
         let known = pages(&with(had(), made(compared())));
-        assert_eq!(known, [Some(own.to_string()), Some(UNKNOWN.to_owned())]);
+        assert_eq!(known, [Some(own.to_string()), Some(UNSEEN.to_owned())]);
+        let known = pages(&with(Had::default(), made(compared())));
+        assert_eq!(known.map(Option::unwrap), [UNWATCHED; 2]);
         let known = pages(&with(had(), made(compared().in_pages(["4 KiB"; 2]))));
         assert_eq!(known.map(Option::unwrap), ["4 KiB"; 2], "of packets, not of the process");
     }

@@ -165,7 +165,7 @@ fn turn(
 
 /// Returns the present pages of these programs and all their descendants.
 fn pages_of_all(programs: &[Program]) -> Pages {
-    pages_of(&programs.iter().map(Program::process_id).collect::<Vec<_>>())
+    pages_of(programs.iter().map(Program::process_id))
 }
 
 /// Checks S2: in each direction, two rings are between the load and the middle.

@@ -120,7 +120,7 @@ impl<'a> Contender<'a> {
 
     /// Returns its present pages, including those of its descendants.
     pub fn pages(&self) -> Pages {
-        super::pages_of(&[self.program.process_id()])
+        super::pages_of([self.program.process_id()])
     }
 
     /// Ends it as a user would, after it has had time for the last frames. Returns its output and

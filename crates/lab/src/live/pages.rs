@@ -12,9 +12,9 @@ const TRANSPARENT: [&str; 3] = ["AnonHugePages", "ShmemPmdMapped", "FilePmdMappe
 const RESERVED: [&str; 2] = ["Shared_Hugetlb", "Private_Hugetlb"];
 
 /// Returns the total for these processes and all their descendants.
-pub(crate) fn pages_of(processes: &[u32]) -> Pages {
+pub(crate) fn pages_of(processes: impl IntoIterator<Item = u32>) -> Pages {
     let mut all = Pages::default();
-    let mut left = processes.to_vec();
+    let mut left: Vec<u32> = processes.into_iter().collect();
     while let Some(process) = left.pop() {
         left.extend(children_of(process));
         let smaps = fs::read_to_string(format!("/proc/{process}/smaps"));
@@ -55,7 +55,7 @@ pub(crate) fn watched<T>(
         let looker = scope.spawn(move || {
             let mut most = Pages::default();
             loop {
-                let now = pages_of(&processes());
+                let now = pages_of(processes());
                 most = if now.all_mib() > most.all_mib() { now } else { most };
                 if is_over.recv_timeout(every) != Err(RecvTimeoutError::Timeout) {
                     return most;
@@ -137,14 +137,14 @@ mod tests {
     #[test]
     fn reserved_pages_of_this_process_are_seen() {
         let own = [std::process::id()];
-        assert!(pages_of(&own).small_mib > 0.0);
+        assert!(pages_of(own).small_mib > 0.0);
         let reservation = Reservation::take(4);
         let arena = Arena::create(8 << 20, PageChoice::Size2M);
         drop(reservation);
         let Ok(_arena) = arena else {
             return skip("no reserved pages are available");
         };
-        let found = pages_of(&own);
+        let found = pages_of(own);
         assert!(found.reserved_mib >= 8.0 && found.reserved_page_kib == 2048, "{found:?}");
     }
 }

@@ -14,6 +14,9 @@ use crate::contest::Rounds;
 /// The name of our side in a figure.
 pub const OURS: &str = "ours";
 
+/// The pages of a side whose memory in this process is of an unknown kind.
+pub(crate) const SHARED: &str = "shared: both sides are in one process";
+
 /// Which values are better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -102,7 +105,7 @@ impl Compared {
     }
 
     /// The same if a page kind is unknown or the memory is not of this process.
-    fn in_known_pages(mut self, pages: [Option<String>; 2]) -> Self {
+    pub(crate) fn in_known_pages(mut self, pages: [Option<String>; 2]) -> Self {
         if let [Some(ours), Some(peer)] = &pages {
             self.details.push(format!("pages: ours {ours}, peer {peer}"));
             if ours != peer {
@@ -158,6 +161,18 @@ pub enum Outcome {
     /// This machine lacks something: a rival or a permission. Holds what, and the fix. If a part of
     /// our own build is missing, that is an error.
     NotHere(String),
+}
+
+impl Outcome {
+    /// Says that both sides ran in this process, where their page kinds are not known.
+    pub(crate) fn here(mut self) -> Self {
+        if let Self::Measured(compared) = &mut self {
+            for side in &mut compared.sides {
+                side.pages.get_or_insert_with(|| SHARED.to_owned());
+            }
+        }
+        self
+    }
 }
 
 /// Returns a metric's name in records, by its unit.
@@ -222,5 +237,15 @@ mod tests {
         let pages: Vec<_> = compared.sides.iter().map(|side| side.pages.as_deref()).collect();
         assert_eq!(pages, [Some("2 MiB"), Some("4 KiB")]);
         assert_eq!(compared.sides[1].contender, "pool");
+    }
+
+    #[test]
+    fn sides_of_unknown_pages_here_share_those_of_the_process() {
+        let rounds = Rounds { ours: vec![2.0], peer: vec![1.0] };
+        let compared = Compared::of("ns", Better::Lower, rounds, Vec::new());
+        let compared = compared.in_known_pages([Some("2 MiB".to_owned()), None]);
+        let Outcome::Measured(compared) = Outcome::Measured(compared).here() else { panic!() };
+        let pages: Vec<_> = compared.sides.iter().map(|side| side.pages.as_deref()).collect();
+        assert_eq!((pages, compared.details.len()), (vec![Some("2 MiB"), Some(SHARED)], 0));
     }
 }

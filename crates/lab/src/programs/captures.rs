@@ -7,14 +7,17 @@ use burstline_testbed::FAR;
 use super::{FILE, Launch, Memory, Ready, SETTLE, number_after, number_before};
 use crate::live::Need;
 
-/// tcpdump's option for a buffer of 64 MiB.
-pub(crate) const TCPDUMP_BUFFER: &str = "-B 65536";
+/// Placeholder for the interface in a command.
+const INTERFACE: &str = "$PORT";
+
+/// tcpdump's option for a buffer of 64 MiB, with the blank before it.
+pub(crate) const TCPDUMP_BUFFER: &str = " -B 65536";
 
 /// Returns the command of a tcpdump that captures from an interface, or from a log by our libpcap.
-/// `options` are any of `-B`, `-c` and `-U`; `file` may be `-`.
+/// `options`, each after a blank, replace [`TCPDUMP_BUFFER`]; `file` may be `-`.
 pub(crate) fn tcpdump(interface: &str, options: &str, file: &str) -> String {
-    let space = if options.is_empty() { "" } else { " " };
-    format!("tcpdump -i {interface} -n -Z root{space}{options} -w {file}")
+    let command = TCPDUMP.command.replace(INTERFACE, interface).replace(FILE, file);
+    command.replace(TCPDUMP_BUFFER, options)
 }
 
 /// A program that records packets of a packet socket.
@@ -24,7 +27,7 @@ pub struct Capture {
     pub program: &'static str,
     /// Required programs.
     pub needs: &'static [Need],
-    command: fn(&str) -> String,
+    command: &'static str,
     line: &'static str,
     captured: fn(&str) -> Option<u64>,
     settles_in: Duration,
@@ -34,7 +37,7 @@ pub struct Capture {
 pub const TCPDUMP: Capture = Capture {
     program: "tcpdump",
     needs: &[Need { program: "tcpdump", package: "tcpdump" }],
-    command: |interface| tcpdump(interface, TCPDUMP_BUFFER, FILE),
+    command: "tcpdump -i $PORT -n -Z root -B 65536 -w $FILE",
     line: "listening on",
     captured: |said| number_before(said, " packets captured"),
     // It gets a ring block when that is full or after a second, and drops the last one when it
@@ -46,7 +49,7 @@ pub const TCPDUMP: Capture = Capture {
 pub const DUMPCAP: Capture = Capture {
     program: "dumpcap",
     needs: &[Need { program: "dumpcap", package: "wireshark-common" }],
-    command: |interface| format!("dumpcap -q -i {interface} -B 64 -w {FILE}"),
+    command: "dumpcap -q -i $PORT -B 64 -w $FILE",
     line: "File: ",
     captured: |said| {
         let (_, of_interface) = said.split_once("received/dropped on interface '")?;
@@ -59,10 +62,7 @@ pub const DUMPCAP: Capture = Capture {
 pub const NETSNIFF: Capture = Capture {
     program: "netsniff-ng",
     needs: &[Need { program: "netsniff-ng", package: "netsniff-ng" }],
-    command: |interface| {
-        let ring = "--silent --ring-size 64MiB --no-hwtimestamp";
-        format!("netsniff-ng --in {interface} --out {FILE} {ring}")
-    },
+    command: "netsniff-ng --in $PORT --out $FILE --silent --ring-size 64MiB --no-hwtimestamp",
     line: "Running!",
     captured: |said| number_before(said, "packets passed filter"),
     settles_in: SETTLE,
@@ -95,7 +95,7 @@ impl Capture {
 
 impl Launch for CaptureOn {
     fn command(&self, _: Memory) -> String {
-        (self.capture.command)(&self.interface)
+        self.capture.command.replace(INTERFACE, &self.interface)
     }
 
     fn ready(&self) -> Ready {
@@ -126,21 +126,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_commands() {
-        let commands = [
-            (TCPDUMP, "tcpdump -i v7 -n -Z root -B 65536 -w $FILE"),
-            (DUMPCAP, "dumpcap -q -i v7 -B 64 -w $FILE"),
-            (
-                NETSNIFF,
-                "netsniff-ng --in v7 --out $FILE --silent --ring-size 64MiB --no-hwtimestamp",
-            ),
-        ];
-        for (capture, command) in commands {
-            assert_eq!(capture.on("v7").command(Memory::Small), command);
-        }
-        let others = [tcpdump("burst:tap", "", "/dev/null"), tcpdump("v1", "-c 1 -U", "-")];
-        assert_eq!(others[0], "tcpdump -i burst:tap -n -Z root -w /dev/null");
-        assert_eq!(others[1], "tcpdump -i v1 -n -Z root -c 1 -U -w -");
+    fn tcpdump_has_other_options_in_place_of_its_buffer() {
+        let none = tcpdump("burst:tap", "", "/dev/null");
+        assert_eq!(none, "tcpdump -i burst:tap -n -Z root -w /dev/null");
+        assert_eq!(tcpdump("v1", " -c 1 -U", "-"), "tcpdump -i v1 -n -Z root -c 1 -U -w -");
     }
 
     #[test]

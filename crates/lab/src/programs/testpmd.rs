@@ -199,7 +199,7 @@ impl Testpmd {
             }
             // The first rate is from its start, and the one now starting is incomplete.
             if line.contains(RATES) && shown == seconds + 2 {
-                pages = pages_of(&[running.id()]);
+                pages = pages_of([running.id()]);
                 signal(running.id(), "-INT").map_err(|error| format!("interrupt it: {error}"))?;
             }
         }

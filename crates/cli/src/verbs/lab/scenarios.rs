@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use std::{env, fs, process};
 
 use burstline_lab::readiness::{self, Outcome, Trial};
-use burstline_lab::record::Record;
+use burstline_lab::record::{Record, refusal};
 use burstline_lab::remote::Remote;
 use burstline_lab::scenario::compare::compare as compare_records;
 use burstline_lab::scenario::run::{Options, Progress, adjusted, check, run as run_scenario};
-use burstline_lab::scenario::{Scenario, Work, budget, built_in, check_remote, parse};
+use burstline_lab::scenario::{Scenario, Work, budget, built_in, check_remote, machine, parse};
 
 use crate::args::{CompareArgs, ListArgs, RunOptions};
 use crate::failure::{FAILED, Failure, complain};
@@ -190,8 +190,11 @@ pub(super) fn built_in_named(name: &str) -> Result<Scenario, Failure> {
     Ok(known.swap_remove(at.ok_or_else(unknown)?))
 }
 
-/// Creates the folder for records before a run that may take an hour.
+/// Creates the folder for records before a run that may take an hour, if it may take them.
 pub(super) fn make_folder(folder: &Path) -> Result<(), Failure> {
+    if let Some(why) = refusal(folder, machine::commit().as_deref()) {
+        return Err(Failure::usage(why));
+    }
     fs::create_dir_all(folder)
         .map_err(|error| Failure::new(format!("{}: {error}", folder.display())))
 }

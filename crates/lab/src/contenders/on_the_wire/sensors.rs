@@ -151,8 +151,7 @@ impl Adapter for Sensor {
         let suricata = Contender::start(&road, &sensor_core, &launch, job.stop)?;
         let ready = began.elapsed();
         let full = Full::of(job, &road, cores, &files, &suricata, switch.as_ref())?;
-        let programs = std::iter::once(&suricata).chain(&switch);
-        let pages = pages_of(&programs.map(Contender::process_id).collect::<Vec<_>>());
+        let pages = pages_of(std::iter::once(&suricata).chain(&switch).map(Contender::process_id));
         // End it before Suricata's worker, or packets in flight would be lost.
         if let Some(switch) = switch {
             Report::of_its_own(&switch.end()?.0)?;

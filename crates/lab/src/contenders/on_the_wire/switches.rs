@@ -117,7 +117,7 @@ impl Running for Passing {
         thread::sleep(DRAIN);
         let processes = self.processes();
         // The memory of a part of the kernel cannot be measured separately.
-        let pages = (!processes.is_empty()).then(|| pages_of(&processes));
+        let pages = (!processes.is_empty()).then(|| pages_of(processes));
         drop(self.programs);
         Ok(Own { pages, ..Own::default() })
     }

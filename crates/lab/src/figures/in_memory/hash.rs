@@ -14,7 +14,8 @@ use burstline_wire::headers::LinkType;
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::figures::{Context, Runs};
+use crate::contest::alternate;
+use crate::figures::Context;
 use crate::instructions;
 use crate::ours::SEGMENT_BYTES;
 use crate::pages;
@@ -61,9 +62,9 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
     let _ = affinity::pin_to(context.cores.producer);
     let conditions = Conditions::watch(context.cores);
     let writers = std::cell::RefCell::new(&mut writers[..]);
-    let rounds = context.turns(
-        Runs::Here,
+    let rounds = alternate(
         context.runs,
+        &context.stop,
         || {
             let mut choose = |frame: &Packet| choose(&mut hasher, frame, logs);
             ns_a_packet(&mut writers.borrow_mut(), &frames, packets, expected, &mut choose)
@@ -81,7 +82,7 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
              published every {BURST}"
         ),
         format!(
-            "{logs} logs of {} KiB, segments {} KiB, no reader, pages {page}",
+            "{logs} logs of {} KiB, segments {} KiB, no reader",
             LOG_BYTES >> 10,
             SEGMENT_BYTES >> 10,
         ),
@@ -97,7 +98,7 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
     });
     details.extend(conditions.report());
     let (better, unit) = (Better::Lower, "ns");
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details).in_pages([page; 2])))
 }
 
 /// Returns a packet's hash and the index of its log.

@@ -11,7 +11,8 @@ use burstline_sys::{clock, distance};
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::figures::{Context, Runs};
+use crate::contest::alternate;
+use crate::figures::Context;
 use crate::ours::{Ours, SEGMENT_BYTES};
 use crate::pages;
 use crate::statistics::Quartiles;
@@ -32,9 +33,9 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         Ok::<_, String>((Ours::create(LOG_BYTES, pages)?, Ours::create(LOG_BYTES, pages)?))
     })?;
     let conditions = Conditions::watch(context.cores);
-    let rounds = context.turns(
-        Runs::Here,
+    let rounds = alternate(
         context.runs,
+        &context.stop,
         || over_logs(context.cores, &mut forth, &mut back, samples),
         || over_lines(context.cores, samples),
     )?;
@@ -57,7 +58,9 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     ];
     details.extend(conditions.report());
     let (better, unit) = (Better::Lower, "ns");
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
+    let compared = Compared::of(unit, better, rounds, details);
+    let pages = [Some(forth.page().to_string()), None];
+    Ok(Outcome::Measured(compared.in_known_pages(pages)).here())
 }
 
 /// `core-distance`: the distance of the two cores, measured as `doctor` and the bench do, and by a
@@ -69,9 +72,9 @@ pub(crate) fn distance(context: &Context) -> Result<Outcome, String> {
     }
     let samples = if context.smoke { 20 } else { 10_000 };
     let conditions = Conditions::watch(context.cores);
-    let rounds = context.turns(
-        Runs::Here,
+    let rounds = alternate(
         context.runs,
+        &context.stop,
         || distance::one_way_ns(producer, consumer).ok_or("it takes two cores".to_owned()),
         || over_lines(context.cores, samples),
     )?;
@@ -83,7 +86,7 @@ pub(crate) fn distance(context: &Context) -> Result<Outcome, String> {
         format!("peer: {samples} medians of {TOGETHER} round trips a run, halved"),
     ];
     details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of("ns", Better::Lower, rounds, details)))
+    Ok(Outcome::Measured(Compared::of("ns", Better::Lower, rounds, details)).here())
 }
 
 /// Returns the median one-way time in ns, from `samples` measurements of several round trips.

@@ -19,8 +19,9 @@ use burstline_wire::ethernet::{FCS_BYTES, GAP_BYTES};
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
+use crate::contest::alternate;
+use crate::figures::Context;
 use crate::figures::kept_up::{KeptUp, lost};
-use crate::figures::{Context, Runs};
 
 /// A 64-byte frame without its FCS.
 const PACKET_BYTES: usize = 60;
@@ -101,9 +102,9 @@ fn compare(
     // If pinning fails, the kernel chooses the core.
     let _ = affinity::pin_to(context.cores.producer);
     let conditions = Conditions::watch(context.cores);
-    let rounds = context.turns(
-        Runs::Here,
+    let rounds = alternate(
         context.runs,
+        &context.stop,
         || ns_a_packet(&run, mode, steps),
         || ns_a_packet(&run, Mode::Writeback, steps),
     )?;
@@ -120,7 +121,7 @@ fn compare(
     }
     details.extend(conditions.report());
     let (better, unit) = (Better::Lower, "ns");
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)).here())
 }
 
 fn settings(mode: Mode, line_bits_per_s: Option<f64>) -> Result<Settings, String> {

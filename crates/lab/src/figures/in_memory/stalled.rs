@@ -10,7 +10,8 @@ use crate::conditions::Conditions;
 use crate::contenders::spread_sides::{
     INTERLEAVINGS, LOG_BYTES, Ours, append, config, expected, rate,
 };
-use crate::figures::{Context, Runs};
+use crate::contest::alternate;
+use crate::figures::Context;
 use crate::pages;
 use crate::rivals::balancer::SpreadWork;
 use crate::traffic::{self, Traffic};
@@ -50,7 +51,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         rate("the others", run, seen, sum)
     };
     let pairs = if context.smoke { context.runs } else { context.runs.max(STALLED_PAIRS) };
-    let rounds = context.turns(Runs::Here, pairs, || run(&beside), || run(&without))?;
+    let rounds = alternate(pairs, &context.stop, || run(&beside), || run(&without))?;
     let lost: u64 = beside.borrow().readers.iter().map(|own| own.statistics().missed).sum();
     if lost > 0 {
         return Err(format!("the other workers lost {lost} packets"));
@@ -72,7 +73,9 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         ),
     ];
     let details = [details, conditions.report()].concat();
-    Ok(Outcome::Measured(Compared::of("Mpps", Better::Higher, rounds, details)))
+    let pages = [beside.borrow().page, without.borrow().page];
+    let compared = Compared::of("Mpps", Better::Higher, rounds, details);
+    Ok(Outcome::Measured(compared.in_pages(pages)))
 }
 
 /// Replaces the last worker's reader by one that has taken a burst and stalls.

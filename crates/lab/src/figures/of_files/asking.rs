@@ -13,8 +13,8 @@ use burstline_sys::temporary::TemporaryFolder;
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
+use crate::figures::Context;
 use crate::figures::count_file::run;
-use crate::figures::{Context, Runs};
 use crate::live::is_there;
 use crate::programs::{nfpcapd, our_program};
 
@@ -54,7 +54,6 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     }
     let conditions = Conditions::watch(context.cores);
     let rounds = context.turns(
-        Runs::AsPrograms,
         context.process_runs(),
         || timed(Command::new(&ours).args(["query", "top-talkers", &tree, "--csv"]), 101),
         || timed(nfdump(&theirs).arg("-q"), 101),

@@ -7,8 +7,8 @@ use burstline_sys::clock;
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
+use crate::figures::Context;
 use crate::figures::capture_file::CaptureFile;
-use crate::figures::{Context, Runs};
 use crate::live::Need;
 use crate::programs::our_program;
 
@@ -48,7 +48,6 @@ fn measure(context: &Context, flags: &[&str], peer: &Peer) -> Result<Outcome, St
     let source = format!("file:{}", file.path().display());
     let conditions = Conditions::watch(context.cores);
     let rounds = context.turns(
-        Runs::AsPrograms,
         context.runs,
         || {
             let mut command = Command::new(&ours);

@@ -18,9 +18,10 @@ use burstline_wire::headers::{self, LinkType};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
+use crate::contest::alternate;
+use crate::figures::Context;
 use crate::figures::capture_file::{CaptureFile, FLOWS};
 use crate::figures::count_file::run;
-use crate::figures::{Context, Runs};
 use crate::live::is_there;
 use crate::programs::{nfpcapd, our_program};
 
@@ -57,9 +58,9 @@ pub(crate) fn in_memory(context: &Context, name: &str) -> Result<Outcome, String
     });
     let mut map = HashMap::with_capacity(flows as usize);
     let mut turn = 0;
-    let rounds = context.turns(
-        Runs::Here,
+    let rounds = alternate(
         context.runs,
+        &context.stop,
         || {
             turn += 1;
             let mut ended = 0;
@@ -89,7 +90,7 @@ pub(crate) fn in_memory(context: &Context, name: &str) -> Result<Outcome, String
         "the map counts packets and bytes of both directions, and nothing else".to_owned(),
     ];
     details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of("Mpps", Better::Higher, rounds, details)))
+    Ok(Outcome::Measured(Compared::of("Mpps", Better::Higher, rounds, details)).here())
 }
 
 /// Packets and bytes of both directions.
@@ -219,7 +220,6 @@ fn beside(
     let folder = TemporaryFolder::create("burstline-flows-").map_err(|error| error.to_string())?;
     let conditions = Conditions::watch(context.cores);
     let rounds = context.turns(
-        Runs::AsPrograms,
         context.process_runs(),
         || ours(file.path(), folder.path(), packets),
         || Ok(spent(&mut theirs(file.path(), folder.path()), packets)?.0),

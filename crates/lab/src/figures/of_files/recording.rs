@@ -10,9 +10,9 @@ use burstline_sys::temporary::TemporaryFolder;
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
+use crate::figures::Context;
 use crate::figures::capture_file::{self, FLOWS, FlowEnds, Flows, flow_ends};
 use crate::figures::count_file::run;
-use crate::figures::{Context, Runs};
 use crate::live::Need;
 use crate::programs::our_program;
 
@@ -51,7 +51,6 @@ pub(crate) fn against_dd(context: &Context) -> Result<Outcome, String> {
         Ok(bytes as f64 / 1e9 / seconds)
     };
     let rounds = context.turns(
-        Runs::AsPrograms,
         context.runs,
         || {
             let words = ["capture", &load, "-w", &own, "--flush", "none", "--quiet"];
@@ -199,7 +198,6 @@ fn extract(context: &Context, load: &Load, question: Question) -> Result<Outcome
         _ => Ok(seconds * 1e3),
     };
     let rounds = context.turns(
-        Runs::AsPrograms,
         context.runs,
         || {
             let mut command = Command::new(&ours);
@@ -238,12 +236,8 @@ pub(crate) fn overhead(context: &Context) -> Result<Outcome, String> {
         run(Command::new(&ours).args(words))?;
         Ok(bytes_of(&file)? as f64 / packets as f64)
     };
-    let rounds = context.turns(
-        Runs::AsPrograms,
-        1,
-        || size("size=imix", "segmented"),
-        || size("size=imix", "pcapng"),
-    )?;
+    let rounds =
+        context.turns(1, || size("size=imix", "segmented"), || size("size=imix", "pcapng"))?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }

@@ -148,8 +148,7 @@ impl Programs<'_> {
         std::thread::sleep(launch.settles_in());
         let interfaces = on_hosts(road.bed(), &served);
         let after = (spent(&programs)?, of_publisher()?);
-        let all = programs.iter().chain(&publisher).map(Contender::process_id);
-        let pages = pages_of(&all.collect::<Vec<_>>());
+        let pages = pages_of(programs.iter().chain(&publisher).map(Contender::process_id));
         let said = programs.into_iter().map(Contender::end).collect::<Result<Vec<_>, _>>()?;
         let captured = said.iter().map(|(said, _)| Capture::captured(&TCPDUMP, said));
         let captured = captured.sum::<Result<u64, _>>()?;

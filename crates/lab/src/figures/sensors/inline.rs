@@ -94,8 +94,7 @@ fn turn(context: &Context, work: &Work, is_ours: bool) -> Result<Turn<Found>, St
     let (before, received_before) = (Spent::so_far(&suricata, bounce.as_ref())?, received());
     let Replayed { sent, interfaces } = files.replay(&road, context.cores, RATE_PPS)?;
     let spent = Spent::so_far(&suricata, bounce.as_ref())?.since(before);
-    let programs = std::iter::once(&suricata).chain(&bounce);
-    let pages = pages_of(&programs.map(Contender::process_id).collect::<Vec<_>>());
+    let pages = pages_of(std::iter::once(&suricata).chain(&bounce).map(Contender::process_id));
     let came_out = received() - received_before;
     // End it before Suricata's worker, or packets in flight would be lost.
     if let Some(bounce) = bounce {

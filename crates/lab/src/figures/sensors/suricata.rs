@@ -110,8 +110,7 @@ fn turn(
     let before = Spent::so_far(&suricata, publisher.as_ref())?;
     let Replayed { sent, interfaces } = files.replay(&road, context.cores, RATE_PPS)?;
     let spent = Spent::so_far(&suricata, publisher.as_ref())?.since(before);
-    let programs = std::iter::once(&suricata).chain(&publisher);
-    let pages = pages_of(&programs.map(Contender::process_id).collect::<Vec<_>>());
+    let pages = pages_of(std::iter::once(&suricata).chain(&publisher).map(Contender::process_id));
     let (said, _) = suricata.end()?;
     if let Some(publisher) = publisher {
         Report::of_its_own(&publisher.end()?.0)?;
