@@ -83,15 +83,18 @@ fn settings(profile: &str) -> String {
     settings.map(|line| format!(", {}", line.replace(" = ", " ").replace('"', ""))).collect()
 }
 
-/// Sets BURSTLINE_SOURCES: `FOLDER NUMBER` for each folder that figures depend on.
+/// Sets BURSTLINE_SOURCES: `FOLDER NUMBER` for each folder that figures depend on, if it is there.
 fn tell_sources() {
     let root = Path::new("../..");
-    let number = |folder: &&str| {
-        println!("cargo::rerun-if-changed=../../{folder}");
-        let number = sources::number_of(root, folder).unwrap_or_default();
-        format!("{folder} {number}")
-    };
-    let numbers: Vec<String> = sources::FOLDERS.iter().map(number).collect();
+    let mut numbers: Vec<String> = Vec::new();
+    for folder in sources::FOLDERS {
+        // Not the folder: this crate would be compiled again after each change of a test.
+        for file in sources::files_of(root, folder).unwrap_or_default() {
+            println!("cargo::rerun-if-changed={}", file.display());
+        }
+        let number = sources::number_of(root, folder);
+        numbers.extend(number.map(|number| format!("{folder} {number}")));
+    }
     println!("cargo::rustc-env=BURSTLINE_SOURCES={}", numbers.join(","));
 }
 

@@ -19,7 +19,7 @@ fn a_folder_of_records_becomes_a_page_and_tables() {
     assert_eq!(made.stdout, format!("{page}: report of 1 record\n"));
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("<svg") && page.contains("Receive and count, one core"));
-    assert!(fs::read_to_string(text).unwrap().contains("\n## Receive and count, one core †\n"));
+    assert!(fs::read_to_string(text).unwrap().contains("\n## Receive and count, one core\n"));
     assert!(fs::read_to_string(table).unwrap().contains("\nnuma-rtc,burstline-xdp,"));
     let charts = directory.file("charts");
     let beside = directory.file("charts/report.md");

@@ -27,13 +27,13 @@ mod standing;
 mod tests;
 mod view;
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use serde::Deserialize;
+use serde_json::Value;
 
-use crate::reports::Collection;
+use crate::record::{Record, Row, Stage, Status};
 pub use standing::Standing;
 pub use view::{json, markdown, text};
 
@@ -104,35 +104,86 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Returns whether a scenario or figure that it names has no record of the present code:
-    /// `current` has the names of those that have one.
-    fn is_old(&self, current: &BTreeSet<String>) -> bool {
+    /// Returns whether a row that it names has no record of the present code. If it names none: its
+    /// scenario or figure.
+    fn is_old(&self, records: &[Committed]) -> bool {
         let mut place = ["figure ", "scenario "].into_iter();
         let place = place.find_map(|kind| self.ours.strip_prefix(kind));
         let is_run = !matches!(self.status, Standing::NotRun(_));
         let Some(own) = place.filter(|_| is_run) else { return false };
-        let other = |row: &String| {
-            let name = row.split(' ').find_map(|word| word.strip_prefix("record="));
-            !current.contains(name.unwrap_or(own))
+        let is_current = |has: &dyn Fn(&Committed) -> bool| {
+            records.iter().any(|one| has(one) && !one.record.is_old())
         };
-        if self.rows.is_empty() { !current.contains(own) } else { self.rows.iter().any(other) }
+        match self.rows.is_empty() {
+            true => !is_current(&|one| one.record.scenario == own),
+            false => !self.rows.iter().all(|row| is_current(&|one| one.has(own, row))),
+        }
     }
 }
 
-/// Returns the names of all scenarios and figures with a record of this program's code, in any
-/// folder of `runs`.
+/// A record in a folder of `runs`.
+#[derive(Debug)]
+pub struct Committed {
+    /// Its folder and its name: `latest/numa-rtc`.
+    path: String,
+    record: Record,
+}
+
+impl Committed {
+    fn read(path: &Path) -> Result<Self, String> {
+        let text = fs::read_to_string(path).map_err(|error| error.to_string());
+        let record = text.and_then(|text| Record::parse(&text));
+        let record = record.map_err(|why| format!("{}: {why}", path.display()))?;
+        let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
+        Ok(Self { path: format!("{}/{}", folder.to_string_lossy(), record.scenario), record })
+    }
+
+    /// Returns whether it is the record `name`, or the one that the row names, and has run the row:
+    /// see [`Claim::rows`].
+    fn has(&self, name: &str, wanted: &str) -> bool {
+        let Self { path, record } = self;
+        let is_named = wanted.split_whitespace().any(|word| word.starts_with("record="));
+        let is_wanted = |row: &Row| {
+            wanted.split_whitespace().all(|word| match word.split_once('=').unwrap_or((word, "")) {
+                ("record", value) => record.scenario == value || path == value,
+                ("contender", value) => row.contender == value,
+                ("metric", value) => row.metrics.contains_key(value),
+                ("stage", value) => row.stages.iter().any(|stage| is_stage(stage, value)),
+                (key, value) => match row.point.get(key) {
+                    Some(Value::String(text)) => text == value,
+                    found => found.is_some_and(|found| found.to_string() == value),
+                },
+            })
+        };
+        (is_named || record.scenario == name)
+            && record.rows.iter().any(|row| row.status == Status::Run && is_wanted(row))
+    }
+}
+
+/// Returns whether it has this name, and time. Samples have all stages, many of them with 0 per
+/// cent.
+fn is_stage(stage: &Stage, name: &str) -> bool {
+    stage.name.replace(' ', "-") == name && stage.cpu_percent > 0.0
+}
+
+/// Returns the lab's records in all folders of `runs`.
 ///
 /// # Errors
-/// If `runs` cannot be read.
-pub fn current(runs: &Path) -> io::Result<BTreeSet<String>> {
-    let mut names = BTreeSet::new();
-    for entry in fs::read_dir(runs)? {
-        // Other folders have no records of the lab.
-        let Ok(collection) = Collection::read(&entry?.path()) else { continue };
-        let records = collection.entries.into_iter().map(|entry| entry.record);
-        names.extend(records.filter(|record| !record.is_old()).map(|record| record.scenario));
+/// If a folder or a file of one cannot be read, or contains no record.
+pub fn committed(runs: &Path) -> Result<Vec<Committed>, String> {
+    let files = |folder: &Path| {
+        let all = fs::read_dir(folder).and_then(|all| {
+            all.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<PathBuf>>>()
+        });
+        all.map_err(|error| format!("{}: {error}", folder.display()))
+    };
+    let mut paths = Vec::new();
+    // Records of campaigns have another format.
+    for folder in files(runs)?.iter().filter(|path| path.is_dir() && !path.ends_with("campaign")) {
+        paths.extend(files(folder)?);
     }
-    Ok(names)
+    paths.retain(|path| path.extension().is_some_and(|kind| kind == "json"));
+    paths.iter().map(|path| Committed::read(path)).collect()
 }
 
 /// Returns all documents with their claims.

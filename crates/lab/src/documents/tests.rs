@@ -2,12 +2,17 @@ use burstline_sys::temporary::TemporaryFolder;
 
 use super::check::{Place, faults};
 use super::*;
-use crate::record::{Record, Row, Stage, Status, program_sources};
+use crate::record::program_sources;
 use crate::sources::FOLDERS;
 
 /// Returns the root of the repository.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
+/// Returns a record with made-up figures.
+fn made_up() -> Committed {
+    Committed::read(&root().join("crates/lab/tests/data/numa-rtc.json")).unwrap()
 }
 
 fn exists(place: Place) -> bool {
@@ -17,65 +22,6 @@ fn exists(place: Place) -> bool {
         Place::File(path) => root().join(path).exists(),
         Place::Printed => true,
     }
-}
-
-/// A committed record.
-struct Committed {
-    /// Its folder below `runs`, and its name: `latest/numa-rtc`.
-    path: String,
-    record: Record,
-}
-
-impl Committed {
-    fn read(path: &Path) -> Self {
-        let record = Record::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
-        let folder = path.parent().unwrap().file_name().unwrap().to_str().unwrap();
-        Self { path: format!("{folder}/{}", record.scenario), record }
-    }
-}
-
-/// Returns all committed records of the lab. Campaign records have another format.
-fn records() -> Vec<Committed> {
-    let files =
-        |folder: &Path| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let folders = files(&root().join("runs"));
-    let folders = folders.filter(|path| path.is_dir() && !path.ends_with("campaign"));
-    let paths = folders.flat_map(|folder| files(&folder).collect::<Vec<_>>());
-    let paths = paths.filter(|path| path.extension().is_some_and(|kind| kind == "json"));
-    paths.map(|path| Committed::read(&path)).collect()
-}
-
-/// Whether it has this name, and time. Samples have all stages, many of them with 0 per cent.
-fn is_stage(stage: &Stage, name: &str) -> bool {
-    stage.name.replace(' ', "-") == name && stage.cpu_percent > 0.0
-}
-
-/// Whether a row that was run is as `wanted`: see [`Claim::rows`].
-fn has_row(committed: &Committed, wanted: &str) -> bool {
-    let Committed { path, record } = committed;
-    let is_wanted = |row: &Row| {
-        let point = serde_json::to_value(&row.point).unwrap();
-        wanted.split_whitespace().all(|word| {
-            let (key, value) = word.split_once('=').unwrap();
-            let found = point[key].as_str().map_or_else(|| point[key].to_string(), str::to_owned);
-            match key {
-                "record" => record.scenario == value || path == value,
-                "contender" => row.contender == value,
-                "metric" => row.metrics.contains_key(value),
-                "stage" => row.stages.iter().any(|stage| is_stage(stage, value)),
-                _ => found == value,
-            }
-        })
-    };
-    record.rows.iter().any(|row| row.status == Status::Run && is_wanted(row))
-}
-
-fn is_recorded(records: &[Committed], place: Place, row: &str) -> bool {
-    let (Place::Figure(name) | Place::Scenario(name)) = place else { return false };
-    // A row may name another record.
-    let is_named = row.split_whitespace().any(|word| word.starts_with("record="));
-    let is_of = |committed: &Committed| is_named || committed.record.scenario == name;
-    records.iter().any(|committed| is_of(committed) && has_row(committed, row))
 }
 
 /// Knows make targets and figures; another test checks the program's verbs and their flags.
@@ -103,8 +49,11 @@ fn every_claim_has_a_status_and_names_only_what_exists() {
     let documents = all();
     let ids: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
     assert_eq!(ids, ["D0", "D1", "D2", "D3", "D4"]);
-    let records = records();
-    let is_recorded = |place: Place, row: &str| is_recorded(&records, place, row);
+    let records = committed(&root().join("runs")).unwrap();
+    let is_recorded = |place: Place, row: &str| {
+        let (Place::Figure(name) | Place::Scenario(name)) = place else { return false };
+        records.iter().any(|one| one.has(name, row))
+    };
     let faults = faults(&documents, &exists, &is_recorded, &runs);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
@@ -178,8 +127,8 @@ fn each_kind_of_fault_is_found() {
 
 #[test]
 fn a_row_is_recorded_only_with_its_metrics_and_stages_in_its_record() {
-    let committed = Committed::read(&root().join("crates/lab/tests/data/numa-rtc.json"));
-    let has = |words: &str| has_row(&committed, &format!("contender=testpmd {words}"));
+    let committed = made_up();
+    let has = |words: &str| committed.has("numa-rtc", &format!("contender=testpmd {words}"));
     assert!(has("size_bytes=64 metric=mpps metric=rho stage=user stage=interrupts"));
     assert!(has("record=numa-rtc") && has("record=data/numa-rtc"));
     for missing in ["metric=ns", "metric=mpps metric=ns", "stage=poll", "record=full/numa-rtc"] {
@@ -210,38 +159,56 @@ fn text_markdown_and_json_have_every_claim() {
 }
 
 #[test]
-fn claims_are_marked_whose_records_are_older_than_the_code() {
-    let claim = |id: &str, rest: &str| format!("[[claim]]\nid = \"{id}\"\nclaim = \"c\"\n{rest}\n");
-    let row = "rows = [\"contender=ours\", \"record=dna-bounce-billion contender=ours\"]";
+fn claims_are_marked_without_a_record_of_the_present_code_that_has_their_rows() {
+    let record = |path: &str, contender: &str, sources: &[&str]| {
+        let mut one = made_up();
+        one.path = path.to_owned();
+        one.record.scenario = path.rsplit('/').next().unwrap().to_owned();
+        one.record.rows[0].contender = contender.to_owned();
+        one.record.sources = program_sources(sources);
+        one
+    };
+    let records = [
+        record("latest/new", "ours", &FOLDERS),
+        record("full/new", "gone", &[]),
+        record("full/old", "ours", &[]),
+    ];
+    let claim = |id: &str, ours: &str, rest: &str| {
+        format!("[[claim]]\nid = \"{id}\"\nclaim = \"c\"\nours = \"{ours}\"\n{rest}\n")
+    };
+    let run = |rows: &str| format!("status = \"run\"\nrows = [{rows}]");
     let claims = [
-        claim("d0-new", "ours = \"figure hash-64\"\nstatus = \"run\""),
-        claim("d0-old", "ours = \"scenario dna-bounce\"\nstatus = \"model\""),
-        claim("d0-row", &format!("ours = \"figure hash-64\"\nstatus = \"run\"\n{row}")),
-        claim("d0-printed", "ours = \"printed\"\nstatus = \"shown\""),
-        claim("d0-not", "ours = \"scenario dna-bounce\"\nstatus = \"not run because no\""),
+        claim("d0-new", "figure new", &run("\"contender=ours\"")),
+        claim("d0-folder", "scenario old", &run("\"record=latest/new contender=ours\"")),
+        claim("d0-other-folder", "figure new", &run("\"record=full/new contender=ours\"")),
+        claim("d0-gone", "figure new", &run("\"contender=gone\"")),
+        claim("d0-row", "figure new", &run("\"contender=ours\", \"record=old contender=ours\"")),
+        claim("d0-model", "scenario new", "status = \"model\""),
+        claim("d0-old", "scenario old", "status = \"model\""),
+        claim("d0-printed", "printed", "status = \"shown\""),
+        claim("d0-not", "scenario old", "status = \"not run because no\""),
     ];
     let documents = [read(&claims.concat()).unwrap()];
-    let marked = |page: &str| -> Vec<String> {
-        let lines = page.lines().filter(|line| line.ends_with(" † |"));
-        lines.map(|line| line.split('`').nth(1).unwrap().to_owned()).collect()
-    };
-    let page = markdown(&documents, Some(&BTreeSet::from(["hash-64".to_owned()])));
-    assert_eq!(marked(&page), ["d0-old", "d0-row"]);
+    let page = markdown(&documents, Some(&records));
+    let lines = page.lines().filter(|line| line.ends_with(" † |"));
+    let marked: Vec<&str> = lines.map(|line| line.split('`').nth(1).unwrap()).collect();
+    assert_eq!(marked, ["d0-other-folder", "d0-gone", "d0-row", "d0-old"]);
     assert_eq!(page.matches("†: the code").count(), 1);
     assert!(!markdown(&documents, None).contains('†'));
 }
 
 #[test]
-fn records_of_the_present_code_are_found_in_every_folder() {
+fn records_are_found_in_every_folder_and_what_is_none_is_named() {
     let runs = TemporaryFolder::create("burstline-runs-").unwrap();
-    let mut record = Record::parse(include_str!("../../tests/data/numa-rtc.json")).unwrap();
-    for (name, sources) in [("old", &FOLDERS[..0]), ("new", &FOLDERS[..])] {
-        record.scenario = name.to_owned();
-        record.sources = program_sources(sources);
-        let folder = runs.path().join(name);
-        fs::create_dir(&folder).unwrap();
-        fs::write(folder.join("a.json"), record.to_text()).unwrap();
+    for folder in ["full", "campaign"] {
+        fs::create_dir(runs.path().join(folder)).unwrap();
     }
+    fs::write(runs.path().join("campaign/R1.json"), "{}").unwrap();
     fs::write(runs.path().join("README.md"), "no folder").unwrap();
-    assert_eq!(current(runs.path()).unwrap(), BTreeSet::from(["new".to_owned()]));
+    fs::write(runs.path().join("full/a.json"), made_up().record.to_text()).unwrap();
+    let found = committed(runs.path()).unwrap();
+    assert_eq!(found.iter().map(|one| &*one.path).collect::<Vec<_>>(), ["full/numa-rtc"]);
+    fs::write(runs.path().join("full/b.json"), "{}").unwrap();
+    assert!(committed(runs.path()).unwrap_err().contains("full/b.json: "));
+    assert!(committed(&runs.path().join("none")).is_err());
 }

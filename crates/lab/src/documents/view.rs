@@ -1,11 +1,10 @@
 //! Formats the table of claims as text for a terminal, as Markdown and as JSON.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::{Claim, Document, Standing};
+use super::{Claim, Committed, Document, Standing};
 use crate::record::OLD_MEANS;
 
 /// Text above the Markdown table.
@@ -61,10 +60,10 @@ pub fn text(documents: &[Document]) -> String {
     text
 }
 
-/// Formats the claims for `docs/documents.md`. With the names of [`current`](super::current)
-/// records, claims whose records are older than the code are marked.
-pub fn markdown(documents: &[Document], current: Option<&BTreeSet<String>>) -> String {
-    let is_old = |claim: &Claim| current.is_some_and(|current| claim.is_old(current));
+/// Formats the claims for `docs/documents.md`. With the [committed](super::committed) records,
+/// claims whose records are older than the code are marked.
+pub fn markdown(documents: &[Document], records: Option<&[Committed]>) -> String {
+    let is_old = |claim: &Claim| records.is_some_and(|records| claim.is_old(records));
     let mut all = documents.iter().flat_map(|document| &document.claims);
     let mut text = format!("{HEAD}\nAll documents: {}.\n{BEFORE}", tally(all.clone()));
     if all.any(is_old) {

@@ -11,7 +11,6 @@ use crate::contenders;
 use crate::programs;
 use crate::rivals::hyperscan;
 use crate::scenario::{Work, machine};
-use crate::sources::FOLDERS;
 
 /// A comparison of the bench.
 #[derive(Debug, Deserialize)]
@@ -129,36 +128,46 @@ pub(super) fn version_of(rival: &str) -> String {
     }
 }
 
-/// Sources that every figure in memory depends on.
-const LOG: [&str; 11] = [
+/// Sources that every figure and every scenario depends on.
+const LAB: [&str; 14] = [
+    "Cargo.toml",
+    "crates/lab/scenarios",
     "crates/lab/src/arena.rs",
     "crates/lab/src/contenders",
-    "crates/lab/src/figures",
     "crates/lab/src/lines.rs",
     "crates/lab/src/measuring",
     "crates/lab/src/ours.rs",
     "crates/lab/src/pages.rs",
     "crates/lab/src/rivals",
+    "crates/lab/src/scenario",
     "crates/lab/src/traffic.rs",
-    "crates/log/src",
-    "crates/sys/src",
+    "crates/log",
+    "crates/sys",
+    "rust-toolchain.toml",
 ];
-/// Further sources of figures with a port or a job.
-const ENGINE: [&str; 6] = [
-    "crates/afpacket/src",
-    "crates/engine/src",
-    "crates/port/src",
-    "crates/topo/src",
-    "crates/wire/src",
-    "crates/xdp/src",
+/// Further sources of figures.
+const FIGURES: [&str; 2] = ["crates/lab/figures.toml", "crates/lab/src/figures"];
+/// Further sources of figures with a port or a job, and of scenarios.
+const ENGINE: [&str; 6] =
+    ["crates/afpacket", "crates/engine", "crates/port", "crates/topo", "crates/wire", "crates/xdp"];
+/// Further sources of scenarios.
+const SCENARIO: [&str; 3] = ["crates/dpdk", "crates/lab/rivals-dpdk", "crates/nicsim"];
+/// How frames are injected, and the time of programs and of cores is measured.
+const LIVE: [&str; 7] = [
+    "crates/lab/src/live",
+    "crates/lab/src/perf",
+    "crates/lab/src/perf.rs",
+    PROGRAMS,
+    "crates/lab/src/symbols",
+    "crates/lab/src/symbols.rs",
+    "crates/testbed",
 ];
-/// Further sources of scenarios in memory.
-const SCENARIO: [&str; 4] =
-    ["crates/dpdk/src", "crates/lab/rivals-dpdk", "crates/lab/src/scenario", "crates/nicsim/src"];
+/// The switch and its ports.
+const SWITCH: [&str; 4] = ["crates/memif", "crates/peer", "crates/switch", "crates/vhost"];
 /// How rivals and our program are started, and what is read from their output.
 const PROGRAMS: &str = "crates/lab/src/programs";
 /// Sources of programs that read or write a log of another process.
-const SHARE: &str = "crates/share/src";
+const SHARE: &str = "crates/share";
 
 /// Figures, by the beginnings of their names, that depend on further sources.
 struct Further {
@@ -207,9 +216,10 @@ const FURTHER: [Further; 10] = [
             "tap",
             "xdp",
         ],
-        folders: &["crates/cli/src", PROGRAMS],
+        folders: &["crates/cli", PROGRAMS],
     },
-    // Their frames are injected, or go through interfaces that are made for them.
+    // Their frames are injected, or go through interfaces that are made for them; or a core is
+    // watched.
     Further {
         figures: &[
             "bounce",
@@ -221,7 +231,7 @@ const FURTHER: [Further; 10] = [
             "guest",
             "idle",
             "inject",
-            "instrumentation-xdp",
+            "instrumentation",
             "memif",
             "pacing-xdp",
             "pcap",
@@ -232,7 +242,7 @@ const FURTHER: [Further; 10] = [
             "tap",
             "xdp",
         ],
-        folders: &["crates/lab/src/live", PROGRAMS, "crates/testbed/src"],
+        folders: &LIVE,
     },
     // Only their rival is a program.
     Further { figures: &["generate-log"], folders: &[PROGRAMS] },
@@ -244,28 +254,24 @@ const FURTHER: [Further; 10] = [
     // Our libpcap.
     Further {
         figures: &["pcap", "suricata"],
-        folders: &["crates/lab/src/sensors", "crates/pcap/src", SHARE],
+        folders: &["crates/lab/src/sensors", "crates/pcap", SHARE],
     },
     Further {
         figures: &["python"],
-        folders: &["crates/lab/rivals-python", "crates/python/src", SHARE],
+        folders: &["crates/lab/rivals-python", "crates/python", SHARE],
     },
-    // The switch and its ports.
-    Further {
-        figures: &["guest", "memif", "switch", "tap"],
-        folders: &["crates/memif/src", "crates/peer/src", "crates/switch/src", "crates/vhost/src"],
-    },
+    Further { figures: &["guest", "memif", "switch", "tap"], folders: &SWITCH },
     // DPDK in this process or in ours.
-    Further { figures: &["dpdk"], folders: &["crates/dpdk/src", "crates/lab/rivals-dpdk"] },
+    Further { figures: &["dpdk"], folders: &["crates/dpdk", "crates/lab/rivals-dpdk"] },
     // The records, and the trees of files that they are written to and asked from.
-    Further { figures: &["flows", "query"], folders: &["crates/fleet/src", "crates/flow/src"] },
-    Further { figures: &["nicsim"], folders: &["crates/nicsim/src"] },
+    Further { figures: &["flows", "query"], folders: &["crates/fleet", "crates/flow"] },
+    Further { figures: &["nicsim"], folders: &["crates/nicsim"] },
 ];
 
 /// Returns the source folders and files that a figure depends on, each once.
 pub fn sources_of(figure: &str) -> Vec<&'static str> {
     let begins = |words: &[&str]| words.iter().any(|word| figure.starts_with(word));
-    let mut folders = LOG.to_vec();
+    let mut folders = [&LAB[..], &FIGURES].concat();
     if !begins(&IN_MEMORY) {
         folders.extend(ENGINE);
     }
@@ -276,19 +282,27 @@ pub fn sources_of(figure: &str) -> Vec<&'static str> {
     folders
 }
 
-/// Returns the source folders and files that a scenario with this work depends on: all, if it
-/// starts programs or uses interfaces.
+/// Returns the source folders and files that a scenario with this work depends on.
 pub fn sources_of_work(work: Work) -> Vec<&'static str> {
-    match work.is_live() {
-        true => FOLDERS.to_vec(),
-        false => [&LOG[..], &ENGINE, &SCENARIO].concat(),
+    let mut folders = [&LAB[..], &ENGINE, &SCENARIO].concat();
+    // Sensors are programs, too.
+    if work.is_live() || work == Work::Match {
+        folders.extend(LIVE);
+        folders.extend(["crates/cli", "crates/lab/src/remote", "crates/lab/src/rfc2544", SHARE]);
     }
+    match work {
+        Work::Match => folders.extend(["crates/lab/src/sensors", "crates/pcap"]),
+        Work::Switch | Work::Latency | Work::Rfc2544 => folders.extend(SWITCH),
+        _ => {}
+    }
+    folders
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scenario::{Rate, built_in};
+    use crate::sources::FOLDERS;
 
     #[test]
     fn every_figure_depends_on_sources_that_are_known_and_has_a_name_of_its_own() {
@@ -300,13 +314,21 @@ mod tests {
     }
 
     #[test]
-    fn a_scenario_depends_on_its_own_code_and_in_memory_not_on_the_program() {
+    fn a_scenario_depends_on_its_own_code_and_on_programs_if_it_starts_some() {
         for work in Work::ALL {
             let sources = sources_of_work(work);
+            let has = |own: &str| sources.contains(&own);
             assert!(sources.iter().all(|own| FOLDERS.contains(own)), "{work}");
-            assert!(sources.contains(&"crates/lab/src/scenario"), "{work}");
-            assert_eq!(sources.contains(&"crates/cli/src"), work.is_live(), "{work}");
+            assert!(has("crates/lab/src/scenario") && has("crates/lab/scenarios"), "{work}");
+            assert!(!has("crates/lab/figures.toml") && !has("crates/python"), "{work}");
+            let starts = work.is_live() || work == Work::Match;
+            for own in ["crates/cli", "crates/lab/src/perf", "crates/lab/src/symbols"] {
+                assert_eq!(has(own), starts, "{work}: {own}");
+            }
+            assert_eq!(has("crates/pcap"), work == Work::Match, "{work}");
         }
+        assert!(sources_of_work(Work::Switch).contains(&"crates/switch"));
+        assert!(!sources_of_work(Work::Count).contains(&"crates/switch"));
     }
 
     fn depends(figure: &str, folders: &[&str]) -> bool {
@@ -317,22 +339,23 @@ mod tests {
     #[test]
     fn figures_depend_on_the_programs_that_they_start() {
         for figure in ["generate-xdp-testpmd", "generate-afpacket-trafgen", "inline-cost"] {
-            assert!(depends(figure, &["crates/cli/src", PROGRAMS]), "{figure}");
+            assert!(depends(figure, &["crates/cli", PROGRAMS]), "{figure}");
         }
         assert!(depends("generate-log-64", &[PROGRAMS]), "its rival is testpmd");
-        assert!(!depends("generate-log-64", &["crates/cli/src"]), "ours is in this process");
-        let asked = ["crates/cli/src", "crates/fleet/src", "crates/flow/src"];
+        assert!(!depends("generate-log-64", &["crates/cli"]), "ours is in this process");
+        let asked = ["crates/cli", "crates/fleet", "crates/flow"];
         assert!(depends("query-nfdump", &asked));
         let readers = ["share-readers-4-copy", "cross-process-60", "stopped-reader", "inline-cost"];
         for figure in readers {
             assert!(depends(figure, &["crates/lab/src/sharing", SHARE]), "{figure}");
         }
         assert!(!depends("handoff-60", &[SHARE]));
+        let settings = ["Cargo.toml", "crates/lab/figures.toml", "crates/lab/scenarios"];
+        assert!(all().iter().all(|figure| depends(&figure.name, &settings)));
     }
 
     #[test]
     fn figures_on_interfaces_depend_on_the_injector_and_on_how_contenders_are_started() {
-        let live = ["crates/lab/src/live", PROGRAMS, "crates/testbed/src"];
         for figure in all().iter().filter(|figure| figure.scenario.is_some()) {
             let contenders: Vec<_> = figure.contenders().collect();
             let scenario =
@@ -340,13 +363,13 @@ mod tests {
             let work = scenario.expect("another test checks it").work;
             // These have no interfaces.
             let is_live = work.is_live() && ![Work::Null, Work::Make].contains(&work);
-            assert_eq!(depends(&figure.name, &live), is_live, "{}", figure.name);
+            assert_eq!(depends(&figure.name, &LIVE), is_live, "{}", figure.name);
             let is_ours = contenders.iter().any(|one| one.name().starts_with("burstline-"));
             let starts_ours = is_ours && is_live && !work.is_within();
-            assert!(!starts_ours || depends(&figure.name, &["crates/cli/src"]), "{}", figure.name);
+            assert!(!starts_ours || depends(&figure.name, &["crates/cli"]), "{}", figure.name);
         }
         for figure in ["idle-cpu", "switch-64-io", "suricata-inline", "start-first-packet"] {
-            assert!(depends(figure, &live), "{figure}");
+            assert!(depends(figure, &LIVE), "{figure}");
         }
     }
 

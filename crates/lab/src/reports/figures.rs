@@ -409,7 +409,7 @@ mod tests {
         let mut new = record("handoff-60", "A", "2026-11-02T", 20.0);
         new.sources = program_sources(&sources_of("handoff-60"));
         assert!(!table(&[new.clone()]).unwrap().contains('†'));
-        new.sources.insert("crates/log/src".to_owned(), "0".to_owned());
+        new.sources.insert("crates/log".to_owned(), "0".to_owned());
         assert!(table(&[new]).unwrap().contains(OLD_MEANS));
     }
 

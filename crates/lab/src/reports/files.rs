@@ -5,8 +5,6 @@
 //! side by side on a desktop. It has its own background, because a page may be dark when its
 //! reader's system is not.
 
-use crate::record::OLD_MEANS;
-
 use super::canvas::Width;
 use super::collect::{Collection, Entry};
 use super::drawn::{self, Set};
@@ -62,8 +60,7 @@ fn file(entry: &Entry, set: &Set) -> ChartFile {
 /// Returns the whole file: title, pictures with captions, and the notes below.
 fn text(entry: &Entry, pictures: &[(&str, Picture)], left_out: usize) -> String {
     let inner_px = Width::Narrow.px();
-    let title = format!("{}{}", entry.record.title, entry.record.mark());
-    let title = wrapped(&title, inner_px / TITLE_WIDTH);
+    let title = wrapped(&entry.record.title, inner_px / TITLE_WIDTH);
     let captions = pictures.iter().map(|(caption, _)| wrapped(caption, inner_px));
     let captions: Vec<Vec<String>> = captions.collect();
     let foot: Vec<String> =
@@ -107,9 +104,6 @@ fn foot(entry: &Entry, left_out: usize) -> Vec<String> {
         format!("{}, {} {cores}{kind}, Linux {}", machine.cpu, machine.cores, machine.kernel),
         format!("{day}, burstline {commit}{quick}"),
     ];
-    if record.is_old() {
-        lines.push(OLD_MEANS.to_owned());
-    }
     if left_out > 0 {
         lines.push(format!("{left_out} more panels are in the report"));
     }

@@ -54,7 +54,6 @@ fn summary(page: &mut String, collection: &Collection) {
     for (index, entry) in collection.entries.iter().enumerate() {
         let record = &entry.record;
         let (title, state) = (escape::html(&record.title), summary::state(record));
-        let mark = record.mark();
         let scenario = escape::html(&record.scenario);
         let doubts = match record.doubts.len() {
             0 => String::new(),
@@ -64,7 +63,7 @@ fn summary(page: &mut String, collection: &Collection) {
         let number = index + 1;
         let _ = writeln!(
             page,
-            "<li><a href=\"#e{number}\">{title}{mark}</a> \
+            "<li><a href=\"#e{number}\">{title}</a> \
              <span class=\"soft\">{scenario}: {state}{doubts}</span></li>"
         );
     }
@@ -79,7 +78,6 @@ fn summary(page: &mut String, collection: &Collection) {
     }
     let mut lines: Vec<String> =
         collection.problems.iter().map(|problem| escape::html(problem)).collect();
-    lines.extend(summary::age(collection));
     let doubts = summary::doubts(collection);
     let names = select::distinct(doubts.iter().map(|doubt| doubt.name.as_str()));
     lines.extend(names.into_iter().map(|name| doubt_line(name, &doubts)));
@@ -135,9 +133,8 @@ fn doubts_box(page: &mut String, title: &str, lines: &[String]) {
 
 fn experiment(page: &mut String, number: usize, entry: &Entry) {
     let record = &entry.record;
-    let (title, mark) = (escape::html(&record.title), record.mark());
-    let _ =
-        writeln!(page, "<section id=\"e{number}\" aria-label=\"{title}\">\n<h2>{title}{mark}</h2>");
+    let title = escape::html(&record.title);
+    let _ = writeln!(page, "<section id=\"e{number}\" aria-label=\"{title}\">\n<h2>{title}</h2>");
     let mut tags = vec![record.scenario.clone()];
     tags.extend(record.document.iter().map(|document| format!("document {document}")));
     if record.is_quick {

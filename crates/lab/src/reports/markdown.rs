@@ -29,7 +29,6 @@ pub(super) fn page(collection: &Collection, with_charts: bool) -> String {
         );
     }
     let mut lines = collection.problems.clone();
-    lines.extend(summary::age(collection));
     for doubt in summary::doubts(collection) {
         lines.push(format!("{}: {} ({})", doubt.name, doubt.text, doubt.scenarios.join(", ")));
     }
@@ -43,8 +42,7 @@ pub(super) fn page(collection: &Collection, with_charts: bool) -> String {
 fn experiment(page: &mut String, entry: &Entry, with_charts: bool) {
     let record = &entry.record;
     let words = [&record.title, &record.scenario, &record.about].map(|text| escape::markdown(text));
-    let mark = record.mark();
-    let _ = writeln!(page, "\n## {}{mark}\n\n{}: {}\n", words[0], words[1], words[2]);
+    let _ = writeln!(page, "\n## {}\n\n{}: {}\n", words[0], words[1], words[2]);
     let _ = writeln!(
         page,
         "{}, {}, {}, seed {}{}\n",

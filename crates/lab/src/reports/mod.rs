@@ -13,8 +13,7 @@
 //! ```
 //!
 //! A report depends only on records, not on the clock or the machine that creates it. The same
-//! program makes the same report of them, byte for byte, at any time and on any machine. Another
-//! one may mark other records as older than its code.
+//! program makes the same report of them, byte for byte.
 //!
 //! Invariants:
 //! - P1: all text of a record is escaped for its destination. The page runs no script and fetches

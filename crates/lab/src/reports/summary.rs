@@ -1,6 +1,6 @@
 //! The summary of a report: the machines, the ratios between contenders, and the doubts.
 
-use crate::record::{Cache, Generator, Machine, OLD_MEANS, Record, Row};
+use crate::record::{Cache, Generator, Machine, Record, Row};
 
 use super::collect::Collection;
 use super::numbers;
@@ -76,7 +76,7 @@ pub(super) fn ratio_table(collection: &Collection) -> Option<Table> {
             let ratio = Cell::with_small(numbers::ratio(found.median()), range);
             let [ours, peer] = [&found.ours, &found.peer].map(|name| Cell::new(name.as_str()));
             let points = Cell::new(found.ratios.len().to_string());
-            let scenario = Cell::new(format!("{}{}", record.scenario, record.mark()));
+            let scenario = Cell::new(record.scenario.as_str());
             let cells = vec![scenario, ratio, ours, peer, Cell::new(metric), points];
             rows.push(cells);
         }
@@ -171,12 +171,6 @@ fn elsewhere(generator: &Generator) -> String {
         facts.join(", "),
         clocks.join("; ")
     )
-}
-
-/// Returns what the mark of old records means, if there are any.
-pub(super) fn age(collection: &Collection) -> Option<String> {
-    let is_any_old = collection.entries.iter().any(|entry| entry.record.is_old());
-    is_any_old.then(|| OLD_MEANS.to_owned())
 }
 
 /// A doubt with its scenarios, because many share the same.

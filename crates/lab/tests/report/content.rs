@@ -1,7 +1,7 @@
 //! Checks the contents of a report.
 
 use burstline_lab::record::{
-    BOUNCE, Cache, ContenderInfo, Distance, Interface, Metric, OLD_MEANS, Record, Stage, Status,
+    BOUNCE, Cache, ContenderInfo, Distance, Interface, Metric, Record, Stage, Status,
 };
 use burstline_lab::reports;
 
@@ -166,25 +166,6 @@ fn a_bounce_beside_switches_is_called_one_and_has_no_ratio_to_them() {
         let shown = page.split("<script").next().unwrap();
         let named = shown.matches("burstline-xdp").count();
         assert!(shown.contains(label) && named == shown.matches(&label[..25]).count(), "{shown}");
-    }
-}
-
-#[test]
-fn a_record_that_is_older_than_the_code_is_marked_and_the_mark_is_explained_once() {
-    let (new, mut old) = (crate::fixtures::latency(), receive());
-    old.sources.clear();
-    let (title, young) = (old.title.clone(), new.title.clone());
-    let collection = collection("older", &[new, old]);
-    let (page, html) = (reports::markdown(&collection), reports::html(&collection));
-    let shown = html.split("<script").next().unwrap();
-    let heads = [format!("\n## {title} †\n"), format!("<h2>{title} †</h2>")];
-    for (text, head) in [page.as_str(), shown].into_iter().zip(heads) {
-        assert!(text.contains(&head) && !text.contains(&format!("{young} †")), "{text}");
-        assert_eq!(text.matches(OLD_MEANS).count(), 1, "{text}");
-    }
-    assert!(page.contains("| numa-rtc † | 1.15 |"), "{page}");
-    for chart in reports::charts(&collection) {
-        assert_eq!(chart.text.contains('†'), chart.name.starts_with("numa-rtc"), "{}", chart.name);
     }
 }
 

@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 use burstline_lab::distribution::Distribution;
 use burstline_lab::record::{
     Build, Chart, ContenderInfo, Doubt, Machine, Metric, Record, Row, SCHEMA, Stage, Status,
-    program_sources,
 };
 use burstline_lab::reports::Collection;
-use burstline_lab::sources::FOLDERS;
 use burstline_sys::temporary::TemporaryFolder;
 use serde_json::{Map, Value, json};
 
@@ -282,7 +280,7 @@ pub(crate) fn record(scenario: &str, title: &str, document: Option<&str>) -> Rec
             ..Machine::default()
         },
         build: Build::default(),
-        sources: program_sources(&FOLDERS),
+        sources: BTreeMap::new(),
         generator: None,
         interfaces: Vec::new(),
         contenders: vec![ContenderInfo {

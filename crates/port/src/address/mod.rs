@@ -6,7 +6,10 @@
 //! ([`Key`]) lists the keys and their values. [`Values`] parses them by that table. A file name
 //! with a colon or a question mark needs `file:` in front, and `%3A`, `%3F` inside.
 
+pub(crate) mod bare;
 mod keys;
+pub(crate) mod near;
+pub(crate) mod presence;
 mod values;
 
 use std::fmt;
@@ -344,6 +347,3 @@ mod tests {
         assert_eq!("".parse::<Address>(), Err(AddressError::Empty));
     }
 }
-pub(crate) mod bare;
-pub(crate) mod near;
-pub(crate) mod presence;

@@ -1,6 +1,5 @@
 //! `burstline lab documents`.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use burstline_lab::documents;
@@ -12,14 +11,11 @@ use crate::view;
 /// Prints the table of claims.
 pub(crate) fn documents(args: &DocumentsArgs) -> Result<ExitCode, Failure> {
     let all = documents::all();
-    let read = |folder: &Path| {
-        let current = documents::current(folder);
-        current.map_err(|error| Failure::new(format!("{}: {error}", folder.display())))
-    };
-    let current = args.records.as_deref().map(read).transpose()?;
+    let records = args.records.as_deref().map(documents::committed).transpose();
+    let records = records.map_err(Failure::new)?;
     let text = match (args.json, args.markdown) {
         (true, _) => format!("{}\n", documents::json(&all)),
-        (_, true) => documents::markdown(&all, current.as_ref()),
+        (_, true) => documents::markdown(&all, records.as_deref()),
         _ => documents::text(&all),
     };
     view::print(&text)?;
