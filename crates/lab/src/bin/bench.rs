@@ -68,11 +68,11 @@ fn measure(options: &Options, command: &str) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     // A smoke run writes no records.
-    if let Some(folder) = options.out.as_deref().filter(|_| !options.smoke) {
-        if let Some(why) = refusal(folder, machine::commit().as_deref()) {
-            eprintln!("bench: {why}");
-            return ExitCode::from(2);
-        }
+    if let Some(folder) = options.out.as_deref().filter(|_| !options.smoke)
+        && let Some(why) = refusal(folder, machine::commit().as_deref())
+    {
+        eprintln!("bench: {why}");
+        return ExitCode::from(2);
     }
     // Signals set a flag instead of killing the process, so destructors remove files and pages.
     let stop = Arc::new(AtomicBool::new(false));

@@ -31,7 +31,6 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::record::{Record, Row, Stage, Status};
 pub use standing::Standing;
@@ -149,10 +148,10 @@ impl Committed {
                 ("contender", value) => row.contender == value,
                 ("metric", value) => row.metrics.contains_key(value),
                 ("stage", value) => row.stages.iter().any(|stage| is_stage(stage, value)),
-                (key, value) => match row.point.get(key) {
-                    Some(Value::String(text)) => text == value,
-                    found => found.is_some_and(|found| found.to_string() == value),
-                },
+                (key, value) => row.point.get(key).is_some_and(|found| {
+                    let text = found.as_str().map_or_else(|| found.to_string(), str::to_owned);
+                    text == value
+                }),
             })
         };
         (is_named || record.scenario == name)
