@@ -28,10 +28,6 @@ const SOURCES: [&str; 11] = [
     "../../rust-toolchain.toml",
 ];
 
-/// Where code is, below the repository's root; `src/record/uncommitted.rs` has the same list.
-const CODE: [&str; 5] =
-    [":/crates", ":/Cargo.toml", ":/Cargo.lock", ":/rust-toolchain.toml", ":/.cargo"];
-
 fn main() -> ExitCode {
     let sources = ["common.c", "device.c", "pipeline.c", "balance.c", "balance_live.c", "merge.c"];
     let sources = sources.map(|name| format!("rivals-dpdk/{name}"));
@@ -113,9 +109,9 @@ fn tell_commit() {
         println!("cargo::rerun-if-changed={path}");
     }
     let status = ["status", "--porcelain", "--untracked-files=no", "--"];
-    let changes = git(&[&status[..], &CODE].concat());
+    let changes = git(&[&status[..], &sources::CODE].concat());
     let is_changed = changes.is_none_or(|changes| !changes.is_empty());
-    let mark = if is_changed { " and changes" } else { "" };
+    let mark = if is_changed { sources::AND_CHANGES } else { "" };
     println!("cargo::rustc-env=BURSTLINE_COMMIT={commit}{mark}");
 }
 

@@ -12,6 +12,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Where code is in the repository, as git takes it from any of its folders.
+pub const CODE: [&str; 5] =
+    [":/crates", ":/Cargo.toml", ":/Cargo.lock", ":/rust-toolchain.toml", ":/.cargo"];
+
+/// End of the commit of a program that was built from changed code.
+pub const AND_CHANGES: &str = " and changes";
+
 /// Folders and files of the repository that affect figures. `Cargo.lock` is left out: a bump of a
 /// dependency of a dependency would mark every figure.
 pub const FOLDERS: [&str; 47] = [

@@ -106,7 +106,7 @@ fn measure(options: &Options, command: &str) -> ExitCode {
     } else {
         print!("{table}");
     }
-    // A smoke run only checks that the figures work. What a machine lacks is no fault of theirs.
+    // A smoke run only checks that the figures work, of programs that are installed.
     let is_fine = |done: &Done| match done {
         Done::Measured(_) | Done::Smoke => true,
         Done::NotHere(_) => smoke,

@@ -101,7 +101,7 @@ fn who_looks_at_no_address_is_a_bounce_beside_switches() {
 
 /// Neither our program nor our library is beside this test.
 #[test]
-fn a_part_of_our_own_build_that_is_missing_is_told_from_a_lack_of_the_machine() {
+fn a_missing_part_of_our_own_build_is_an_error_by_itself() {
     let has_parts = |name| named(name).unwrap().has_parts();
     assert!(has_parts("suricata-burst").unwrap_err().contains("is missing: cargo build"));
     assert_eq!(has_parts("suricata-afpacket"), Ok(()));

@@ -3,14 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::sources::{AND_CHANGES, CODE};
+
 /// Folder of the committed records, below the repository's root.
 const RUNS: &str = "runs";
-
-/// Where code is, below the root; `build.rs` has the same list.
-const CODE: [&str; 5] = ["crates", "Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo"];
-
-/// End of the commit of a program that was built with changes: see `build.rs`.
-const AND_CHANGES: &str = " and changes";
 
 /// Returns why `folder` takes no records of this program, which is of `commit`, and the fix. It is
 /// in `runs` of this repository or a clone, whose code has changes, or the program was built with
