@@ -158,17 +158,13 @@ impl Segmented {
         Ok(put)
     }
 
-    /// Adds packets of one interface that need no options, until one does not fit.
+    /// Adds packets of one interface that need no options, until one may not fit.
     #[inline]
-    pub(super) fn plain_packets<'a>(
-        &mut self,
-        interface: u32,
-        packets: impl Iterator<Item = PlainItem<'a>>,
-    ) -> PlainRun {
+    pub(super) fn plain_packets(&mut self, interface: u32, packets: &[PlainItem<'_>]) -> PlainRun {
         // The disk has read the last bytes here: they are in no cache, or in another core's.
         let end = self.encoder.blocks_end() + AHEAD_BYTES;
         let mut ahead = self.slots.bytes().as_ptr().wrapping_add(end);
-        let packets = packets.inspect(|packet| {
+        let packets = packets.iter().copied().inspect(|packet| {
             let bytes = packet.block_bytes();
             prefetch::start_to_write(ahead, bytes);
             ahead = ahead.wrapping_add(bytes);

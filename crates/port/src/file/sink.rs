@@ -4,17 +4,17 @@ mod begin;
 mod counts;
 mod failure;
 mod files;
-mod hashed;
 mod idle;
+mod runs;
 
 use std::collections::VecDeque;
 use std::io;
 
-use burstline_log::{Burst, Flags, Packet, PlainPacket};
+use burstline_log::{Burst, Flags, Packet};
 use burstline_sys::direct::WriteQueue;
 use burstline_wire::files::{
     Direction, EncodeError, InterfaceDescription, LossCause, MAX_CAPTURED, PacketToWrite,
-    PcapngEncoder, PlainItem, SectionDescription,
+    PcapngEncoder, SectionDescription,
 };
 use burstline_wire::hash::FlowHasher;
 use burstline_wire::headers::LinkType;
@@ -30,7 +30,6 @@ use crate::{
 pub(super) use counts::{ClosedFiles, ClosingCounts};
 use failure::Failure;
 use files::Files;
-use hashed::Hashed;
 use idle::Idle;
 
 /// The longest interface name that is written, in bytes.
@@ -192,44 +191,6 @@ impl FileSink {
     /// Returns the size of a segment, if the file has any.
     pub(super) fn segment_bytes(&self) -> u64 {
         self.layout.segment_bytes as u64
-    }
-
-    /// Writes the packets at the start of a burst into the file. Stops at one that is not plain,
-    /// belongs to another interface or does not fit. Returns how many it wrote.
-    #[inline]
-    fn put_plain<'a>(&mut self, burst: &Burst<'a>) -> usize {
-        let Some(port) = burst.plain_packets().next().map(|first| first.desc.port()) else {
-            return 0;
-        };
-        let Described::As(interface) = self.described[usize::from(port)] else { return 0 };
-        let Body::Segmented(body) = &mut self.body else { return 0 };
-        if self.gaps[usize::from(port)] > 0 {
-            return 0;
-        }
-        let is_plain = |packet: &PlainPacket<'_>| {
-            let desc = packet.desc;
-            let is_whole = packet.bytes.len() == desc.length() as usize;
-            desc.port() == port && is_whole && !desc.flags().contains(Flags::OUTGOING)
-        };
-        let plain = burst.plain_packets().take_while(is_plain);
-        let item = |one: PlainPacket<'a>, hash: u32| PlainItem {
-            bytes: one.bytes,
-            time_ns: one.time_ns,
-            hash,
-        };
-        let run = match &mut self.hasher {
-            Some(hasher) => {
-                let hashed = Hashed::new(plain, hasher, self.link);
-                body.plain_packets(interface, hashed.map(|(one, hash)| item(one, hash)))
-            }
-            None => body.plain_packets(interface, plain.map(|one| item(one, one.desc.hash()))),
-        };
-        self.latest_ns = self.latest_ns.max(run.latest_ns);
-        self.accepted += run.packets as u64;
-        let tally = Tally::whole(run.packets as u64, run.bytes);
-        self.interfaces[interface as usize].tally.add(&tally);
-        self.account.bytes_copied += run.bytes;
-        run.packets
     }
 
     /// Writes a packet into the file. `Ok(false)` if it was dropped, and counted.

@@ -23,16 +23,20 @@ const START_BYTES_MOST: usize = 256;
 /// Prefetches the start of the `bytes` from `at` on for reading. Any addresses will do.
 #[inline(always)]
 pub fn start_to_read(at: *const u8, bytes: usize) {
-    for line in (0..bytes.min(START_BYTES_MOST)).step_by(LINE_BYTES) {
+    let (mut line, end) = (0, bytes.min(START_BYTES_MOST));
+    while line < end {
         to_read(at.wrapping_add(line));
+        line += LINE_BYTES;
     }
 }
 
 /// As [`start_to_read`], for writing.
 #[inline(always)]
 pub fn start_to_write(at: *const u8, bytes: usize) {
-    for line in (0..bytes.min(START_BYTES_MOST)).step_by(LINE_BYTES) {
+    let (mut line, end) = (0, bytes.min(START_BYTES_MOST));
+    while line < end {
         to_write(at.wrapping_add(line));
+        line += LINE_BYTES;
     }
 }
 

@@ -31,9 +31,27 @@ pub(in super::super) fn list_bytes(version: u16, packets: u32) -> usize {
 /// packet's block starts at `before`.
 #[inline]
 pub(super) fn put(segment: &mut [u8], number: usize, before: usize, block: usize) {
-    let entry = u16::try_from((block - before) / 4).unwrap_or(FAR);
     let at = segment.len() - TAIL_BYTES - ENTRY_BYTES * (number + 1);
-    segment[at..at + ENTRY_BYTES].copy_from_slice(&entry.to_le_bytes());
+    segment[at..at + ENTRY_BYTES].copy_from_slice(&entry(before, block));
+}
+
+/// Returns the entry of a packet whose block starts at `block`, after one at `before`.
+#[inline(always)]
+pub(super) fn entry(before: usize, block: usize) -> [u8; ENTRY_BYTES] {
+    u16::try_from((block - before) / 4).unwrap_or(FAR).to_le_bytes()
+}
+
+/// Returns the places of `count` entries in the end of a segment, those of packet `number` and the
+/// ones after it, in this order.
+#[inline(always)]
+pub(super) fn entries(
+    end: &mut [u8],
+    number: usize,
+    count: usize,
+) -> impl Iterator<Item = &mut [u8; ENTRY_BYTES]> {
+    let behind = end.len() - TAIL_BYTES - ENTRY_BYTES * number;
+    let places = &mut end[behind - ENTRY_BYTES * count..behind];
+    places.as_chunks_mut::<ENTRY_BYTES>().0.iter_mut().rev()
 }
 
 /// Iterator over the starts of a segment's packet blocks, in worklist order: at most one per

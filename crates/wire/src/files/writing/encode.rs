@@ -136,7 +136,7 @@ pub(crate) fn write_packet(out: &mut [u8], packet: &PacketToWrite<'_>) -> usize 
 pub(crate) const PLAIN_BYTES: usize = 32;
 
 /// Writes the block of a whole packet without options, which fills `block`.
-#[inline]
+#[inline(always)]
 pub(crate) fn write_plain(block: &mut [u8], interface: u32, bytes: &[u8], time_ns: u64) {
     let (length, captured) = (block.len() as u32, bytes.len() as u32);
     let (high, low) = ((time_ns >> 32) as u32, time_ns as u32);
@@ -153,18 +153,23 @@ pub(crate) fn write_plain(block: &mut [u8], interface: u32, bytes: &[u8], time_n
 }
 
 /// Copies a packet. Most packets are short, and a call would cost more than the copy.
-#[inline]
+#[inline(always)]
 fn copy(to: &mut [u8], from: &[u8]) {
-    const STEP: usize = 16;
-    if !(STEP..=8 * STEP).contains(&from.len()) {
-        return to.copy_from_slice(from);
+    match from.len() {
+        16..=32 => copy_ends::<16>(to, from),
+        33..=64 => copy_ends::<32>(to, from),
+        65..=128 => copy_ends::<64>(to, from),
+        _ => to.copy_from_slice(from),
     }
-    let (steps, _) = from.as_chunks::<STEP>();
-    for (to, from) in to.as_chunks_mut::<STEP>().0.iter_mut().zip(steps) {
+}
+
+/// Copies the first and the last N of up to 2 N bytes: in the middle they overlap.
+#[inline(always)]
+fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) {
+    if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk()) {
         *to = *from;
     }
-    // The last step overlaps the previous one.
-    if let (Some(to), Some(from)) = (to.last_chunk_mut::<STEP>(), from.last_chunk::<STEP>()) {
+    if let (Some(to), Some(from)) = (to.last_chunk_mut::<N>(), from.last_chunk()) {
         *to = *from;
     }
 }

@@ -1,0 +1,61 @@
+//! Runs of plain packets: a batch is gathered, hashed and written as a whole.
+//!
+//! ```text
+//! burst | plain ... | other port, or not plain        batch: bytes, time --hash--> blocks, entries
+//!       '--- batch, batch, ... until one stops ---'
+//! ```
+
+use burstline_log::{Burst, Flags, PlainPacket};
+use burstline_wire::files::PlainItem;
+
+use super::{Body, Described, FileSink};
+use crate::Tally;
+
+/// Packets of a batch.
+const BATCH: usize = 32;
+
+impl FileSink {
+    /// Writes the packets at the start of a burst into the file. Stops at one that is not plain,
+    /// belongs to another interface or may not fit. Returns how many it wrote.
+    #[inline]
+    pub(super) fn put_plain(&mut self, burst: &Burst<'_>) -> usize {
+        let Some(port) = burst.plain_packets().next().map(|first| first.desc.port()) else {
+            return 0;
+        };
+        let Described::As(interface) = self.described[usize::from(port)] else { return 0 };
+        let Body::Segmented(body) = &mut self.body else { return 0 };
+        if self.gaps[usize::from(port)] > 0 {
+            return 0;
+        }
+        let is_plain = |packet: &PlainPacket<'_>| {
+            packet.desc.port() == port && !packet.desc.flags().contains(Flags::OUTGOING)
+        };
+        let mut plain = burst.plain_packets().take_while(is_plain);
+        let mut items = [PlainItem { bytes: &[], time_ns: 0, hash: 0 }; BATCH];
+        let (mut packets, mut bytes) = (0, 0);
+        loop {
+            let mut gathered = 0;
+            for (item, one) in items.iter_mut().zip(&mut plain) {
+                *item = PlainItem { bytes: one.bytes, time_ns: one.time_ns, hash: one.desc.hash() };
+                gathered += 1;
+            }
+            if let Some(hasher) = &mut self.hasher {
+                let mut hashes = [0; BATCH];
+                let gathered = items[..gathered].iter().map(|item| item.bytes);
+                hasher.hash_all(self.link, gathered, &mut hashes);
+                items.iter_mut().zip(hashes).for_each(|(item, hash)| item.hash = hash);
+            }
+            let run = body.plain_packets(interface, &items[..gathered]);
+            self.latest_ns = self.latest_ns.max(run.latest_ns);
+            packets += run.packets;
+            bytes += run.bytes;
+            if run.packets < BATCH {
+                break;
+            }
+        }
+        self.accepted += packets as u64;
+        self.interfaces[interface as usize].tally.add(&Tally::whole(packets as u64, bytes));
+        self.account.bytes_copied += bytes;
+        packets
+    }
+}
