@@ -14,8 +14,8 @@ pub const OFFLOAD_BYTES: usize = 10;
 /// The length of the longest packet, in bytes; a tap device has the same limit.
 pub const LONGEST: usize = 65_536 + 18;
 
-/// The most events that are kept.
-const EVENTS_MAX: usize = 100;
+/// The most events that are kept: as many as the account of a port reports.
+const EVENTS_MAX: usize = 1000;
 
 /// The result of taking a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -282,7 +282,8 @@ pub struct PortAccount {
     pub notes: Vec<String>,
     /// The notes that explain how the port works, which a short report leaves out.
     pub hints: Vec<String>,
-    /// Events while the port was open, in order: to be reported immediately. Bounded.
+    /// Events while the port was open, in order: to be reported immediately. Bounded; the last one
+    /// says so.
     pub events: Vec<String>,
     /// Bytes of the queue in front of a live source, which the kernel or a card fills; 0 if none.
     pub ring_bytes: u64,
@@ -302,6 +303,11 @@ pub struct PortAccount {
 impl PortAccount {
     /// The maximum number of notes kept.
     pub const MAX_NOTES: usize = 100;
+
+    /// The maximum number of events kept. Each look at the account copies them.
+    pub const MAX_EVENTS: usize = 1000;
+
+    const LAST_EVENT: usize = Self::MAX_EVENTS - 1;
 
     /// Counts a packet of `length` bytes that was copied into a log. False if the log had no room;
     /// then nothing is counted.
@@ -341,8 +347,15 @@ impl PortAccount {
 
     /// As [`event`](Self::event), without a note: the report says the same in other words.
     pub fn news(&mut self, text: impl FnOnce() -> String) {
-        if self.events.len() < Self::MAX_NOTES {
-            self.events.push(text());
+        match self.events.len() {
+            Self::MAX_EVENTS.. => {}
+            Self::LAST_EVENT => {
+                let (most, last) = (Self::MAX_EVENTS, text());
+                let last =
+                    format!("{last}; later events of this port are not reported, {most} were");
+                self.events.push(last);
+            }
+            _ => self.events.push(text()),
         }
     }
 
@@ -407,5 +420,16 @@ mod tests {
             Loss::AfterLastFile,
             Loss::Unmapped
         ]));
+    }
+
+    #[test]
+    fn the_last_event_says_that_no_more_are_reported() {
+        let mut account = PortAccount::default();
+        (0..2000).for_each(|number| account.event(|| format!("v0 is down: {number}")));
+        assert_eq!(account.events.len(), PortAccount::MAX_EVENTS);
+        assert_eq!(account.events[998], "v0 is down: 998");
+        let last = "v0 is down: 999; later events of this port are not reported, 1000 were";
+        assert_eq!(account.events[999], last);
+        assert_eq!((account.notes.len(), account.notes_omitted), (PortAccount::MAX_NOTES, 1900));
     }
 }
