@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use burstline_engine::{CaptureOptions, Policy, Progress, Workers};
 use burstline_log::LogConfig;
-use burstline_port::OpenOptions;
+use burstline_port::{OpenOptions, open_stripes};
 
 use super::output::output_options;
 use super::{flight, resume};
@@ -39,7 +39,10 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let flag = Some(Arc::clone(&stop));
     let forwards = sink.leads_to_interface();
     let mut output = output_options(&args.files, path, common)?;
-    output.resumed = resumed.as_ref().map(|plan| plan.resumed.clone());
+    let stripes = resumed.as_ref().map(|plan| &plan.resumed[..]).unwrap_or_default();
+    if let [one] = stripes {
+        output.resumed = one.clone();
+    }
     let ports = OpenOptions { queue_bytes, stop: flag, forwards, output, ..common.open_options() };
     let log = shape.config(&common.sources, common.hash, placed.log_node);
     let options = CaptureOptions {
@@ -62,7 +65,10 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let report = job::watch(&mut view, &run, common.keep_privileges, || match flight {
         Some(flight) => flight.run(sources, &options, &ports, &run),
         None => {
-            let open = || common.open_sink(&sink, &ports);
+            let open = || match stripes {
+                [] | [_] => common.open_sink(&sink, &ports),
+                _ => open_stripes(&sink, stripes, &ports),
+            };
             burstline_engine::capture(sources, open, &options, &run)
         }
     })?;

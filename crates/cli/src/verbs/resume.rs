@@ -1,4 +1,5 @@
-//! `burstline capture --resume`: examines an interrupted recording and chooses the next file.
+//! `burstline capture --resume`: examines an interrupted recording and chooses the next file. Files
+//! that take turns are examined one by one: each is a recording in itself.
 //!
 //! Nothing is appended to the last file: a crash may have left a torn tail. Its packets are counted
 //! again without privileges, and the comment of the next file reports them. It says how many
@@ -9,45 +10,88 @@ use std::path::{Path, PathBuf};
 
 use burstline_engine::{EngineError, Scanned};
 use burstline_port::{
-    CaptureReader, OpenedFiles, PortError, Resumed, numbered, rotated, striped_paths,
+    CaptureReader, OpenedFiles, PortError, Resumed, numbered, rotated_as, striped_paths,
 };
 use burstline_wire::files::{Counters, FileKind, MAX_NEED};
 
 use super::archive;
-use crate::args::CaptureArgs;
+use crate::args::{CaptureArgs, LinkTypes};
 use crate::failure::{Failure, complain};
 
 /// How a recording continues.
 pub(super) struct Plan {
-    /// The file to write to.
+    /// The file to write to, or with braces the files.
     pub(super) path: String,
-    pub(super) resumed: Resumed,
+    /// What each of them continues; `None` where there is no file yet.
+    pub(super) resumed: Vec<Option<Resumed>>,
 }
 
 /// Examines the existing files. Returns `None` if there are none, so that a new recording begins.
 pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
     let path = args.write();
-    let is_one = striped_paths(path).is_ok_and(|paths| paths.len() == 1);
-    if path == "-" || !is_one {
-        let what = "--resume continues one regular file, or the files of -b: name it with --write, \
-                    without braces, not -";
+    let paths = striped_paths(path).map_err(Failure::usage)?;
+    if path == "-" {
+        let what = "--resume continues regular files: name them with --write, not -";
         return Err(Failure::usage(what));
     }
-    let (files, next) = match args.files.rotation() {
-        Some(_) => (rotated(Path::new(path)).map_err(EngineError::from)?, path.to_owned()),
-        None => {
-            let is_there = |number: &u32| fs::symlink_metadata(numbered(path, *number)).is_ok();
-            let there = (1..).take_while(is_there).count() as u32;
-            let files = (1..=there).map(|number| PathBuf::from(numbered(path, number)));
-            (files.collect(), numbered(path, there + 1))
-        }
-    };
-    let Some((last, before)) = files.split_last() else { return Ok(None) };
-    let resumed = look_at(last, before)?;
-    if !args.common.quiet {
-        complain(&resumed.comment);
+    if paths.len() > 1 && args.files.link_types == LinkTypes::Split {
+        let what = "--resume continues files that take turns, or one for each link type, not both";
+        return Err(Failure::usage(what));
     }
-    Ok(Some(Plan { path: next, resumed }))
+    let there = match args.files.rotation() {
+        Some(rotation) => {
+            let find = |of: &String| rotated_as(Path::new(of), rotation.naming);
+            let files = paths.iter().map(find).collect::<Result<Vec<_>, _>>();
+            There { files: files.map_err(EngineError::from)?, next: path.to_owned() }
+        }
+        None => There::unrotated(path, &paths)?,
+    };
+    if there.files.iter().all(Vec::is_empty) {
+        return Ok(None);
+    }
+    let look = |files: &Vec<PathBuf>| {
+        files.split_last().map(|(last, before)| look_at(last, before)).transpose()
+    };
+    let resumed = there.files.iter().map(look).collect::<Result<Vec<_>, _>>()?;
+    if !args.common.quiet {
+        resumed.iter().flatten().for_each(|one| complain(&one.comment));
+    }
+    Ok(Some(Plan { path: there.next, resumed }))
+}
+
+/// The files that are there.
+struct There {
+    /// Those of each disk, oldest first.
+    files: Vec<Vec<PathBuf>>,
+    /// The path of the next file, or with braces of the next files.
+    next: String,
+}
+
+impl There {
+    /// Finds the files of a recording that is not rotated. The next files have one number on all
+    /// disks, so that they are still one set.
+    fn unrotated(path: &str, paths: &[String]) -> Result<Self, Failure> {
+        let is_there = |path: &String| fs::symlink_metadata(path).is_ok();
+        let named = |number: u32| paths.iter().map(move |path| numbered(path, number));
+        let mut next = 1_u32;
+        while named(next).any(|path| is_there(&path)) {
+            next += 1;
+        }
+        let files = paths.iter().map(|path| {
+            let names = (1..next).map(|number| numbered(path, number));
+            names.filter(is_there).map(PathBuf::from).collect::<Vec<_>>()
+        });
+        let names: Vec<String> = named(next).collect();
+        let in_braces = format!("{{{}}}", names.join(","));
+        // A number may have no place beside the braces as they were typed: `{a.pcap,b.pcap}`.
+        let stands = |path: &String| striped_paths(path).is_ok_and(|paths| paths == names);
+        let found = [numbered(path, next), in_braces].into_iter().find(stands);
+        let next = found.ok_or_else(|| {
+            let what = "--resume cannot number these files: use braces in names of folders only";
+            Failure::usage(format!("{path}: {what}"))
+        })?;
+        Ok(Self { files: files.collect(), next })
+    }
 }
 
 /// Counts the packets and losses of the last file. `before`: the files before it, oldest first.

@@ -286,7 +286,7 @@ fn a_recording_that_was_broken_off_goes_on_in_a_next_file() {
         assert!(run(&rotate).stderr.contains(newest), "{name}: the newest");
     }
     let pipe = run(&["capture", "gen:?packets=1", "-w", "-", "--resume"]);
-    assert!(pipe.code == Some(2) && pipe.stderr.contains("one regular file"), "{}", pipe.stderr);
+    assert!(pipe.code == Some(2) && pipe.stderr.contains("regular files"), "{}", pipe.stderr);
 }
 
 /// A file that ends within its first segment is plain: like an empty one, it has no numbers.

@@ -1,19 +1,23 @@
-//! `capture --resume` after the files of a rotation: which one it follows, and how packets are
-//! numbered.
+//! `capture --resume` after the files of a rotation, and after files that take turns: which one it
+//! follows, and how packets are numbered.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::support::sharing::{pcap_header, pcap_packets};
-use crate::support::{Directory, Run, judged_packets, other, run};
+use crate::support::{Directory, Run, judged_packets, last_object, other, run};
 
 /// Records 30 packets, whose times are always the same, into files of 10.
 fn record(directory: &Directory, name: &str, more: &[&str]) -> Run {
+    record_by(directory, name, &[&["-b", "packets:10"][..], more].concat())
+}
+
+/// Records 30 packets, of a second each, whose times are always the same.
+fn record_by(directory: &Directory, name: &str, flags: &[&str]) -> Run {
     let (from, to) = (directory.file("input.pcap"), directory.file(name));
     fs::write(&from, [pcap_header(), pcap_packets(0, 30)].concat()).unwrap();
-    let job = ["capture", &from, "-w", &to, "-b", "packets:10"];
-    let run = run(&[&job[..], more].concat());
+    let run = run(&[&["capture", &from, "-w", &to][..], flags].concat());
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     run
 }
@@ -151,4 +155,135 @@ fn a_file_from_the_future_is_followed_once() {
     }
     let fourth = &files(&directory, "x_00001_", "-4.pcapng")[0];
     assert!(text(fourth).contains("packets before this file: 90; resumes after "));
+}
+
+/// Returns the last number of files that are called like this with a number behind it.
+fn last_number(directory: &Directory, name: &str) -> u32 {
+    let number = |path: PathBuf| {
+        let found = path.file_name().unwrap().to_string_lossy().into_owned();
+        found.strip_prefix(name).unwrap().parse::<u32>().unwrap_or(0)
+    };
+    files(directory, name, "").into_iter().map(number).max().unwrap()
+}
+
+#[test]
+fn the_numbers_of_tcpdump_go_on() {
+    let directory = Directory::new("resume-counted");
+    // The ring removes the files in front, and the first ones of the second run.
+    for (name, flags) in [("x.pcapng", &["-C", "1k"][..]), ("y.pcapng", &["-C", "1k", "-W", "2"])] {
+        record_by(&directory, name, flags);
+        let (last, there) = (last_number(&directory, name), files(&directory, name, "").len());
+        let said = record_by(&directory, name, &[flags, &["--resume"]].concat()).stderr;
+        let follows = format!("resumes after {}{last}, which is whole", directory.file(name));
+        assert!(said.contains(&follows), "{follows}: {said}");
+        assert!(last_number(&directory, name) > last, "{name}");
+        let all = files(&directory, name, "");
+        assert!(all.len() > there, "those of the first run stay: {all:?}");
+        assert!(files(&directory, &format!("{}-", &name[..1]), "").is_empty(), "no name was taken");
+        if flags.len() == 2 {
+            let next = text(Path::new(&directory.file(&format!("{name}{}", last + 1))));
+            assert!(next.contains("packets before this file: 30; resumes after "), "{name}");
+        }
+    }
+    // A third start counts those of both.
+    let said = record_by(&directory, "x.pcapng", &["-C", "1m", "--resume"]).stderr;
+    let next = directory.file(&format!("x.pcapng{}", last_number(&directory, "x.pcapng")));
+    assert!(text(Path::new(&next)).contains("packets before this file: 60; "), "{said}");
+}
+
+#[test]
+fn files_that_are_named_after_the_time_are_followed() {
+    let directory = Directory::new("resume-timed");
+    let flags = ["-G", "10", "--resume"];
+    let first = record_by(&directory, "x-%s.pcapng", &flags).stderr;
+    assert!(!first.contains("resumes after"), "{first}");
+    // Another program's, which the name cannot stand for, and a folder.
+    fs::write(directory.file("x-old.pcapng"), "").unwrap();
+    fs::create_dir(directory.file("x-9999999999.pcapng")).unwrap();
+    let last = &files(&directory, "x-1700000020", "")[0];
+    let bytes = fs::read(last).unwrap();
+    // Without the closing counts, as a recorder that was killed leaves it.
+    let length = u32::from_le_bytes(*bytes.last_chunk().unwrap()) as usize;
+    fs::write(last, &bytes[..bytes.len() - length]).unwrap();
+    for (after, next, before) in [
+        ("x-1700000020.pcapng, which was broken off", "x-1700000000-2.pcapng", 30),
+        ("x-1700000020-2.pcapng, which is whole", "x-1700000000-3.pcapng", 60),
+    ] {
+        let said = record_by(&directory, "x-%s.pcapng", &flags).stderr;
+        assert!(said.contains(after), "{after}: {said}");
+        let words = format!("packets before this file: {before}; resumes after ");
+        assert!(text(Path::new(&directory.file(next))).contains(&words), "{words}");
+    }
+    for name in ["y-%b.pcapng", "%H/y.pcapng"] {
+        let to = directory.file(name);
+        let job = ["capture", "gen:?packets=1", "-w", &to, "-G", "10", "--resume"];
+        let refused = run(&job);
+        assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+        assert!(refused.stderr.contains("can be read back"), "{}", refused.stderr);
+    }
+}
+
+/// Returns the packets in all files of a folder.
+fn packets_in(folder: &Path) -> u64 {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let count = |path: PathBuf| {
+        let counted = run(&["count", &path.to_string_lossy(), "--json"]).stdout;
+        last_object(&counted)["total"]["delivered"].as_u64().unwrap()
+    };
+    paths.map(count).sum()
+}
+
+#[test]
+fn files_that_take_turns_go_on_each_behind_its_own() {
+    for (flags, is_torn) in [(&[][..], true), (&["-b", "packets:1000"], false)] {
+        let directory = Directory::new("resume-stripes");
+        let folders = ["d0", "d1", "d2"].map(|name| directory.0.join(name));
+        folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        let record = |disks: &str, more: &[&str]| {
+            let to = directory.file(&format!("{disks}/x.pcapng"));
+            let job = ["capture", "gen:?packets=5000&size=1000", "-w", &to];
+            let run = run(&[&job[..], &["--format", "segmented"], flags, more].concat());
+            assert_eq!(run.code, Some(0), "{}", run.stderr);
+            run.stderr
+        };
+        record("d{0..1}", &[]);
+        if is_torn {
+            let file = folders[1].join("x.pcapng");
+            let whole = fs::read(&file).unwrap();
+            fs::write(&file, &whole[..whole.len() - (700 << 10)]).unwrap();
+        }
+        let before = [0, 1].map(|number| packets_in(&folders[number]));
+        assert!(before[0] != before[1] && before[1] > 0, "{before:?}");
+        // The third disk is a new one.
+        let said = record("d{0..2}", &["--resume"]);
+        assert_eq!(said.matches("resumes after ").count(), 2, "{said}");
+        assert_eq!(said.matches("which was broken off").count(), usize::from(is_torn), "{said}");
+        for (folder, before) in folders.iter().zip(before) {
+            let words = format!("packets before this file: {before}; resumes after ");
+            let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+            let next: Vec<_> = entries.filter(|path| text(path).contains(&words)).collect();
+            assert_eq!(next.len(), 1, "{words}: {}", folder.display());
+            assert_eq!(next[0].ends_with("x-2.pcapng"), is_torn, "{next:?}");
+        }
+        assert!(packets_in(&folders[2]) > 0, "it takes its turn");
+        if is_torn {
+            assert!(folders[2].join("x-2.pcapng").exists(), "the names stay in step");
+        }
+    }
+}
+
+#[test]
+fn braces_that_leave_no_place_for_a_number_are_written_out() {
+    let directory = Directory::new("resume-braces");
+    let to = directory.file("{a.pcapng,b.pcapng}");
+    for (more, made) in
+        [(&[][..], ["a.pcapng", "b.pcapng"]), (&["--resume"], ["a-2.pcapng", "b-2.pcapng"])]
+    {
+        let job = run(&[&["capture", "gen:?packets=10", "-w", &to][..], more].concat());
+        assert_eq!(job.code, Some(0), "{}", job.stderr);
+        assert!(made.iter().all(|name| directory.0.join(name).exists()), "{made:?}");
+    }
+    let job = ["capture", "gen:?packets=1", "-w", &to, "--resume", "--link-types", "split"];
+    let refused = run(&job);
+    assert!(refused.code == Some(2) && refused.stderr.contains("not both"), "{}", refused.stderr);
 }

@@ -44,8 +44,9 @@ pub(crate) use layout::KEYS as SINK_KEYS;
 pub(crate) use naming::is_capture_name;
 pub use recording::{
     FileNaming, Flush, OutputOptions, Resumed, Rotation, RunGap, RunPiece, RunPlace,
-    newest_numbered, numbered, rotated, run_gaps, unfilled_gaps,
+    newest_numbered, numbered, rotated, rotated_as, run_gaps, unfilled_gaps,
 };
+use several::stripes::Stripes;
 pub use several::stripes::striped_paths;
 pub use source::catalogue::{Capture, Captures, Chosen, catalogued, choose};
 pub use source::index::{Indexed, NotIndexed, index_path, is_index_stale, write_index};
@@ -77,11 +78,29 @@ pub(crate) fn open_sink(
 
 /// Opens a file, or several that are striped.
 fn open_one(address: &Address, options: &OpenOptions) -> Result<Box<dyn Sink>, PortError> {
-    let fail = |reason| AddressError::BadName { address: address.to_string(), reason };
-    match &striped_paths(address.target()).map_err(fail)?[..] {
+    match &targets_of(address)?[..] {
         [_] => Ok(Box::new(sink::FileSink::open(address, options)?)),
-        targets => Ok(Box::new(several::stripes::Stripes::open(address, targets, options)?)),
+        targets => Ok(Box::new(Stripes::open(address, targets, &[], options)?)),
     }
+}
+
+/// Opens striped files that each continue a recording of their own. `resumed` has an entry for each
+/// path of [`striped_paths`], in this order; at `None` a recording begins.
+///
+/// # Errors
+/// [`PortError`]: the address is wrong, or a file cannot be created.
+pub fn open_stripes(
+    address: &Address,
+    resumed: &[Option<Resumed>],
+    options: &OpenOptions,
+) -> Result<Box<dyn Sink>, PortError> {
+    Ok(Box::new(Stripes::open(address, &targets_of(address)?, resumed, options)?))
+}
+
+/// Returns the paths that an address stands for.
+fn targets_of(address: &Address) -> Result<Vec<String>, AddressError> {
+    let fail = |reason| AddressError::BadName { address: address.to_string(), reason };
+    striped_paths(address.target()).map_err(fail)
 }
 
 /// Returns the path to name in messages.

@@ -9,6 +9,7 @@ use burstline_sys::calendar::format_local;
 
 use super::super::CaptureReader;
 use super::super::place::folder_of;
+use super::look::{Look, Place, READABLE};
 use super::{FileNaming, Rotation};
 use crate::PortError;
 use crate::opened::OpenedFiles;
@@ -27,6 +28,16 @@ impl Names {
     pub(in super::super) fn new(path: &Path, rotation: &Rotation) -> Self {
         let Rotation { naming, ring_files, .. } = *rotation;
         Self { path: path.to_owned(), naming, ring_files, named: 0 }
+    }
+
+    /// Goes on behind the numbers of the files that are there, if names are
+    /// [`FileNaming::Counted`]. Others may begin again: a name that is taken gets a further number.
+    pub(in super::super) fn go_on(&mut self) -> Result<(), PortError> {
+        if self.naming == FileNaming::Counted {
+            let files = found(&self.path, self.naming)?;
+            self.named = files.iter().map(|file| file.place.number + 1).max().unwrap_or(0);
+        }
+        Ok(())
     }
 
     /// Returns the name of the next file, whose first packet has this time in ns since 1970.
@@ -84,8 +95,16 @@ pub fn newest_numbered(path: &Path) -> Result<Option<PathBuf>, PortError> {
     Ok(rotated(path)?.pop())
 }
 
-/// Returns the files of a rotation with [`FileNaming::Numbered`] names, with or without a further
-/// number behind the time: the newest is the last.
+/// Returns the files of a rotation with [`FileNaming::Numbered`] names, as [`rotated_as`] does.
+///
+/// # Errors
+/// [`PortError::Io`]: the folder cannot be read.
+pub fn rotated(path: &Path) -> Result<Vec<PathBuf>, PortError> {
+    rotated_as(path, FileNaming::Numbered)
+}
+
+/// Returns the files of a rotation with such names, with or without a further number: the newest is
+/// the last.
 ///
 /// They are in the order in which they were last written, and then in that of their numbers. The
 /// time in a name is that of a packet, and local: it falls back with each end of summer time. If
@@ -95,23 +114,10 @@ pub fn newest_numbered(path: &Path) -> Result<Option<PathBuf>, PortError> {
 /// Cost: opens no file unless one is from the future.
 ///
 /// # Errors
-/// [`PortError::Io`]: the folder cannot be read.
-pub fn rotated(path: &Path) -> Result<Vec<PathBuf>, PortError> {
-    let folder = folder_of(path);
-    let fail = |error| PortError::Io { action: "read", path: folder.to_owned(), error };
-    let base = path.file_name().unwrap_or_default().to_string_lossy();
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).map_err(fail)? {
-        let entry = entry.map_err(fail)?;
-        let name = entry.file_name();
-        let Some(place) = Place::of(&name.to_string_lossy(), &base) else { continue };
-        match entry.metadata().and_then(|metadata| metadata.modified()) {
-            Ok(written) => found.push(Rotated { written, place, path: path.with_file_name(name) }),
-            // Another program has moved it in the meantime.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(fail(error)),
-        }
-    }
+/// [`PortError::Io`]: the folder cannot be read, or names of [`FileNaming::Timed`] have conversions
+/// that cannot be read back.
+pub fn rotated_as(path: &Path, naming: FileNaming) -> Result<Vec<PathBuf>, PortError> {
+    let mut found = found(path, naming)?;
     found.sort_unstable();
     let now = SystemTime::now();
     let future_at = found.partition_point(|file| file.written <= now);
@@ -130,26 +136,31 @@ struct Rotated {
     path: PathBuf,
 }
 
-/// The numbers in the name of a file: in its run, and behind the time if the name was taken.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    number: u64,
-    attempt: u32,
-}
-
-impl Place {
-    /// Reads the name of a file, if it is one of the rotation with this base name.
-    fn of(name: &str, base: &str) -> Option<Self> {
-        let (stem, extension) = split(base);
-        let rest = name.strip_prefix(stem)?.strip_prefix('_')?.strip_suffix(extension)?;
-        let (number, time) = rest.split_once('_')?;
-        let (time, attempt) = time.split_once('-').unwrap_or((time, "1"));
-        let is_number =
-            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let is_ours = [number, time, attempt].into_iter().all(is_number);
-        let place = Self { number: number.parse().ok()?, attempt: attempt.parse().ok()? };
-        Some(place).filter(|_| is_ours)
+/// Returns the files of a rotation in any order.
+fn found(path: &Path, naming: FileNaming) -> Result<Vec<Rotated>, PortError> {
+    let Some(look) = Look::of(path, naming) else {
+        let what = format!("only {READABLE} can be read back, and none in the name of a folder");
+        let error = io::Error::new(io::ErrorKind::InvalidInput, what);
+        return Err(PortError::Io { action: "find the files of", path: path.to_owned(), error });
+    };
+    let folder = folder_of(path);
+    let fail = |error| PortError::Io { action: "read", path: folder.to_owned(), error };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let name = entry.file_name();
+        let Some(place) = Place::of(&name.to_string_lossy(), &look) else { continue };
+        let path = path.with_file_name(name);
+        match entry.metadata().and_then(|metadata| metadata.modified()) {
+            Ok(written) if path.is_file() => found.push(Rotated { written, place, path }),
+            // A folder or a pipe whose name happens to fit.
+            Ok(_) => {}
+            // Another program has moved it in the meantime.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(fail(error)),
+        }
     }
+    Ok(found)
 }
 
 /// Returns the packets before the newest of these files that says so.
@@ -177,7 +188,7 @@ pub(in super::super) fn with_suffix(path: &str, suffix: &str) -> String {
 }
 
 /// Splits off the extension of a path, together with the extension of a compression.
-fn split(path: &str) -> (&str, &str) {
+pub(super) fn split(path: &str) -> (&str, &str) {
     let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
     // A dot at the start of a name is not an extension.
     let name = &path[name_at..];
@@ -199,20 +210,6 @@ mod tests {
         assert_eq!(numbered(".hidden", 2), ".hidden-2");
         assert_eq!(numbered("x.tar.gz", 10), "x-10.tar.gz");
         assert_eq!(numbered("a.b/x.zst", 2), "a.b/x-2.zst");
-    }
-
-    #[test]
-    fn a_name_that_was_taken_is_one_of_the_rotation() {
-        let place =
-            |name| Place::of(name, "x.pcapng.gz").map(|place| (place.number, place.attempt));
-        assert_eq!(place("x_00007_20261101013000.pcapng.gz"), Some((7, 1)));
-        assert_eq!(place("x_00007_20261101013000-12.pcapng.gz"), Some((7, 12)));
-        for other in ["x_00007_.pcapng.gz", "x_00007_1-.pcapng.gz", "x_00007_1-b.pcapng.gz"] {
-            assert_eq!(place(other), None, "{other}");
-        }
-        assert_eq!(place("x_00007_1-2-3.pcapng.gz"), None);
-        assert_eq!(place("x_00007_1.pcapng"), None);
-        assert_eq!(place("x-2.pcapng.gz"), None);
     }
 
     #[test]

@@ -16,8 +16,8 @@ use burstline_log::Burst;
 use super::super::sink::{ClosedFiles, FileSink};
 use super::Several;
 use crate::{
-    Address, InterfaceTotals, LostPackets, OpenOptions, Port, PortAccount, PortError, PortInfo,
-    Sink,
+    Address, InterfaceTotals, LostPackets, OpenOptions, OutputOptions, Port, PortAccount,
+    PortError, PortInfo, Resumed, Sink,
 };
 
 /// The maximum number of files per output.
@@ -38,16 +38,20 @@ pub(in super::super) struct Stripes {
 }
 
 impl Stripes {
+    /// Without an entry in `resumed` a file continues what the options say.
     pub(in super::super) fn open(
         address: &Address,
         targets: &[String],
+        resumed: &[Option<Resumed>],
         options: &OpenOptions,
     ) -> Result<Self, PortError> {
         let (mut sinks, mut turn_bytes) = (Vec::<Box<dyn Sink>>::new(), 0);
         let closed = ClosedFiles::default();
-        for target in targets {
+        for (number, target) in targets.iter().enumerate() {
             let address = address.of_parts(target, address.parameters().to_vec());
-            let mut sink = FileSink::open(&address, options)?;
+            let resumed = resumed.get(number).unwrap_or(&options.output.resumed).clone();
+            let output = OutputOptions { resumed, ..options.output.clone() };
+            let mut sink = FileSink::open(&address, &OpenOptions { output, ..options.clone() })?;
             sink.share(&closed);
             turn_bytes = sink.segment_bytes();
             sinks.push(Box::new(sink));

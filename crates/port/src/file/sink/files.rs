@@ -119,7 +119,10 @@ impl Files {
         }
         let segment_bytes = layout.has_places().then_some(layout.segment_bytes as u64);
         let rules = Rules::new(&rotation, segment_bytes);
-        let names = Names::new(Path::new(target), &rotation);
+        let mut names = Names::new(Path::new(target), &rotation);
+        if self.options.resumed.is_some() {
+            names.go_on()?;
+        }
         let (attempts, made) = (Attempts::default(), VecDeque::new());
         let run = random_number();
         Ok(Rotating { rotation, rules, names, attempts, run, made, begun: 0 })

@@ -1,6 +1,6 @@
 //! Checks each job with the command line's parser, the verbs, and the other jobs.
 
-use burstline_port::Address;
+use burstline_port::{Address, striped_paths};
 use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -148,9 +148,12 @@ fn kept_at(value: &str) -> Option<String> {
 fn overwrites(draft: &Draft) -> bool {
     let has = |flag: &str| draft.entries.iter().any(|entry| entry.flag == flag);
     let mut outputs = draft.entries.iter().filter(|entry| entry.flag == "--write");
+    let is_file = |path: &String| std::fs::metadata(path).map_or(true, |found| found.is_file());
     let is_regular = |path: String| {
-        let found = std::fs::metadata(&path);
-        !path.contains('{') && found.map_or(true, |found| found.is_file())
+        let paths = striped_paths(&path).unwrap_or_default();
+        // `--resume` refuses files of several link types that take turns.
+        let is_resumed = paths.len() == 1 || !has("--link-types");
+        !paths.is_empty() && paths.iter().all(is_file) && is_resumed
     };
     let is_kept = |value: &String| kept_at(value).is_some_and(is_regular);
     let is_file = outputs.next().is_some_and(|entry| entry.values.iter().all(is_kept));

@@ -155,9 +155,13 @@ fn what_two_jobs_claim_in_other_words_is_found() {
 
 #[test]
 fn a_recorder_that_starts_again_keeps_its_file_whatever_its_name() {
-    for (file, is_kept) in
-        [("file:null:", true), ("/nowhere/10:30.pcap", true), ("file:/dev/null", false)]
-    {
+    for (file, is_kept) in [
+        ("file:null:", true),
+        ("/nowhere/10:30.pcap", true),
+        ("/nowhere/{0..3}/x.pcap", true),
+        ("file:/dev/null", false),
+        ("/dev/{null,zero}", false),
+    ] {
         let text = format!("[job.a]\nverb = 'capture'\nports = 'gen:'\nwrite = '{file}'\n");
         let site = Site::parse(&text).unwrap();
         assert_eq!(site.jobs[0].overwrites, is_kept, "{file}");
