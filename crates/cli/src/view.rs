@@ -33,6 +33,7 @@ use crate::foreign::{harmless, one_line};
 use crate::live::About;
 use crate::outcome::Outcome;
 use crate::serving::{Places, Server};
+use crate::signals;
 use crate::words::time_text;
 use summary::Summary;
 
@@ -51,8 +52,9 @@ impl Stream {
         if takes_packets { Self::Stderr } else { Self::Stdout }
     }
 
-    /// Prints text with control characters escaped, and flushes.
+    /// Prints a part of a report with control characters escaped, and flushes.
     pub(crate) fn print(self, text: &str) -> io::Result<()> {
+        signals::now_reporting();
         self.draw(&harmless(text))
     }
 
@@ -344,8 +346,9 @@ impl View {
         }
     }
 
+    /// Prints lines of a job, also while it runs: its report begins with the end of the job.
     fn print(&self, text: &str) -> io::Result<()> {
-        self.stream.print(text)
+        self.stream.draw(&harmless(text))
     }
 }
 
@@ -360,9 +363,9 @@ pub(crate) fn announce(what: &str) {
 /// End of the milliseconds in a date and time.
 const MILLISECONDS_END: usize = "2026-11-21 21:44:01.123".len();
 
-/// Prints on standard output and flushes.
+/// Prints a part of a report on standard output and flushes.
 pub(crate) fn print(text: &str) -> io::Result<()> {
-    write(&harmless(text))
+    Stream::Stdout.print(text)
 }
 
 fn write(text: &str) -> io::Result<()> {

@@ -3,7 +3,8 @@
 //! ```text
 //!  SIGINT, SIGTERM, SIGHUP   the first ends the job in order; one that comes a second or more
 //!                            after it ends the process immediately: timeout(1) sends two in quick
-//!                            succession. A line says so, unless the report is being printed
+//!                            succession. A line says so, unless a job's report is being printed,
+//!                            and whether a part of another report has been
 //!  SIGUSR1                   statistics on standard error; triggers the flight recorder
 //!  SIGUSR2                   nothing
 //!  SIGXFSZ                   nothing: exceeding `ulimit -f` is an error of the write
@@ -129,7 +130,7 @@ fn arm(has_come: Arc<AtomicBool>, is_armed: Arc<AtomicBool>) -> Timer {
         if is_second.recv().is_ok()
             && let Some(kept) = silence(&IS_HUSHED)
         {
-            complain("abandoned at a second signal, without a report");
+            complain(last_line(HAS_REPORTED.load(Relaxed))); // carries no memory
             // Nobody else gets the lock: no report follows this line.
             mem::forget(kept);
         }
@@ -197,6 +198,22 @@ fn answer() {
 
 /// Whether the report is being printed; nothing else may be printed from then on.
 static IS_HUSHED: Mutex<bool> = Mutex::new(false);
+
+/// Whether a part of a report has been printed, or is being printed.
+static HAS_REPORTED: AtomicBool = AtomicBool::new(false);
+
+/// Notes that a part of a report is printed from now on.
+pub(crate) fn now_reporting() {
+    HAS_REPORTED.store(true, Relaxed); // carries no memory
+}
+
+/// Returns the last line of a program that a second signal ends.
+fn last_line(has_reported: bool) -> &'static str {
+    match has_reported {
+        true => "abandoned at a second signal; its report may be cut",
+        false => "abandoned at a second signal, without a report",
+    }
+}
 
 /// Returns the right to print a last line: `None` if a report or a message is being printed, which
 /// may wait for its reader.

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Stdio};
 
 use crate::support::endless::{end, ended, signal, start};
-use crate::support::{Directory, assert_closed, command, hangup, judged_packets, other};
+use crate::support::{Directory, REAL, assert_closed, command, hangup, judged_packets, other};
 use burstline_skip::without;
 use burstline_sys::memory::Reservation;
 use serde_json::Value;
@@ -191,6 +191,36 @@ fn a_second_signal_ends_it_at_once() {
         let mut last = String::new();
         errors.read_to_string(&mut last).unwrap();
         assert_eq!(last, "burstline: abandoned at a second signal, without a report\n");
+    }
+}
+
+#[test]
+fn a_second_signal_says_that_a_report_may_be_cut() {
+    let directory = Directory::new("cut");
+    let folder = directory.file("");
+    // The object is longer than a pipe that nobody reads, so the verb blocks in the middle of it.
+    for number in 0..500 {
+        fs::copy(REAL, directory.file(&format!("{number}.pcap"))).unwrap();
+    }
+    for verb in ["info", "check"] {
+        let job = [verb, "--json", "--quiet", &folder];
+        let mut child =
+            command(&job).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut report = child.stdout.take().unwrap();
+        report.read_exact(&mut [0]).unwrap();
+        // Only a signal that comes a second after the first ends it, so repeat.
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            signal(&child, "-INT");
+            std::thread::yield_now();
+        };
+        assert_eq!(status.code(), Some(128 + 2), "{verb}: {status}");
+        let mut last = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut last).unwrap();
+        let line = "burstline: abandoned at a second signal; its report may be cut\n";
+        assert_eq!(last, line, "{verb}");
     }
 }
 

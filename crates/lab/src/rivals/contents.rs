@@ -14,6 +14,8 @@
 //! - M1: a match counts if its first and its last byte are in one packet. Contents have a fixed
 //!   length, so the last byte determines the first.
 
+use std::time::Instant;
+
 use burstline_log::Writer;
 use burstline_log::{Appended, Burst, Log, LogConfig, Meta, Policy, Reader, ReaderConfig, Start};
 use burstline_sys::memory::{PageChoice, PageKind};
@@ -124,6 +126,8 @@ pub struct Scanned {
     pub found: Found,
     /// CPU time of its thread, in ns.
     pub cpu_ns: u64,
+    /// Wall time.
+    pub seconds: f64,
 }
 
 /// Packets in a log, scanned burst by burst.
@@ -175,6 +179,7 @@ impl Contiguous {
         }
         self.writer.publish();
         let (mut found, mut done, mut outcome) = (Found::default(), 0, Ok(()));
+        let started = Instant::now();
         let cpu_ns = cpu_ns(|| {
             while outcome.is_ok() && done < packets.len() as u64 {
                 let Some(mut rest) = self.reader.next_burst() else { continue };
@@ -185,7 +190,8 @@ impl Contiguous {
                 }
             }
         });
-        outcome.map(|()| Scanned { found, cpu_ns })
+        let seconds = started.elapsed().as_secs_f64();
+        outcome.map(|()| Scanned { found, cpu_ns, seconds })
     }
 }
 
@@ -275,13 +281,15 @@ impl<'a> Scattered<'a> {
             unsafe { put(*buffer, packet) };
         }
         let (mut found, mut outcome) = (Found::default(), Ok(()));
+        let started = Instant::now();
         let cpu_ns = cpu_ns(|| {
             outcome = match self.memory {
                 Memory::One => self.each(packets.len(), &mut found),
                 Memory::Several => self.by_lists(packets.len(), &mut found),
             };
         });
-        outcome.map(|()| Scanned { found, cpu_ns })
+        let seconds = started.elapsed().as_secs_f64();
+        outcome.map(|()| Scanned { found, cpu_ns, seconds })
     }
 
     /// Makes a call for each packet, prefetching the headers and packets after it.

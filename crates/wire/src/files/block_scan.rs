@@ -74,6 +74,9 @@ impl Decoder {
         let first = first + zeros(within.get(first..).unwrap_or_default());
         for at in (first..within.len()).step_by(4) {
             let block_type = word(within, at, false);
+            if block_type == SECTION && word(within, at + 8, false) == BYTE_ORDER_MAGIC {
+                self.set_aside(self.offset + at as u64 + u64::from(word(within, at + 4, false)));
+            }
             if is_known(block_type) && block_type != SECTION && self.leads_on(&within[at..], at) {
                 return self.found(at, Mode::Careful);
             }

@@ -82,6 +82,7 @@ impl Decoder {
             }
             if self.begun != Some(self.offset) && !self.is_stray() {
                 if self.slots.is_some() {
+                    self.set_aside(self.offset + u64::from(word(here, 4, swapped)));
                     return self.lose_block(here, DamageKind::StraySection);
                 }
                 if let Some(turn) = self.begin_section(here, at_end) {
@@ -180,8 +181,7 @@ impl Decoder {
             SIMPLE_PACKET => self.simple(body).map(Some),
             OBSOLETE_PACKET => self.obsolete(body).map(Some),
             SECTION => {
-                self.section_start = self.offset;
-                self.before = std::mem::take(&mut self.section);
+                self.enter_section();
                 if self.sections.len() < MAX_SECTIONS {
                     let section = Section::parse(body, self.swapped);
                     if !self.sections.contains(&section) {
@@ -190,14 +190,16 @@ impl Decoder {
                 }
                 Ok(None)
             }
+            INTERFACE if !self.may_describe() => Ok(None),
             INTERFACE => {
                 let interface = Interface::parse(body, self.swapped).map_err(malformed);
                 let added = interface.and_then(|mut interface| {
                     self.fix_units(&mut interface);
                     self.add_interface(interface)
                 });
-                if added.is_err() {
-                    self.pass_interface();
+                match &added {
+                    Ok(()) => self.note_description(body.len() as u64 + u64::from(MIN_BLOCK)),
+                    Err(_) => self.pass_interface(),
                 }
                 added.map(|()| None)
             }
@@ -206,7 +208,7 @@ impl Decoder {
                 let counters = Counters::parse(options, self.swapped).map_err(malformed)?;
                 let interface = self.interface(word(body, 0, self.swapped))?;
                 self.interfaces[interface.index as usize].counters = counters;
-                if let Some(slots) = &mut self.slots {
+                if let Some(slots) = self.slots.as_mut().filter(|slots| slots.aside.is_none()) {
                     slots.is_closed = true;
                 }
                 Ok(None)

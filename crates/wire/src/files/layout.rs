@@ -1,4 +1,5 @@
-//! Detects whether a section is segmented, and the length of its segments.
+//! Detects whether a section is segmented, the length of its segments, and where another one may
+//! follow.
 
 use std::ops::Range;
 
@@ -7,6 +8,7 @@ use super::block_type::{
     SIMPLE_PACKET, STATISTICS,
 };
 use super::blocks::MIN_BLOCK;
+use super::decoder::SectionInterface;
 use super::segment::SegmentIndex;
 use super::{BYTE_ORDER_MAGIC, CLOSING_BLOCK, Decoder, MAX_CONTIGUOUS, MAX_NEED, USUAL_NEED, word};
 
@@ -24,7 +26,23 @@ pub(super) enum Layout {
     Need(usize),
 }
 
+/// The interfaces of a segmented section, while they do not count.
+#[derive(Debug)]
+pub(super) struct Aside {
+    pub(super) own: Vec<SectionInterface>,
+    /// Where the next description of the other recording starts: elsewhere its number is unknown.
+    described_to: u64,
+}
+
 impl Decoder {
+    /// Begins the section at the current offset, unless it has begun: its interfaces are others.
+    pub(super) fn enter_section(&mut self) {
+        if self.section_start != self.offset {
+            self.section_start = self.offset;
+            self.before = std::mem::take(&mut self.section);
+        }
+    }
+
     /// Returns whether the section that starts here is segmented. Segment 0 has no packet, so no
     /// packet's bytes can influence the result.
     pub(super) fn layout(&mut self, here: &[u8], at_end: bool) -> Layout {
@@ -89,8 +107,40 @@ impl Decoder {
         }
         Layout::Need((2 * here.len()).clamp(64 << 10, MAX_NEED))
     }
+
+    /// Sets the section's interfaces aside, because another recording may have begun inside a slot
+    /// without a trailer. Interfaces count that are described from file offset `described_to` on,
+    /// one behind the other.
+    pub(super) fn set_aside(&mut self, described_to: u64) {
+        let Some(slots) = &mut self.slots else { return };
+        if slots.may_hold_another() {
+            let section = std::mem::take(&mut self.section);
+            let own = slots.aside.take().map_or(section, |aside| aside.own);
+            slots.aside = Some(Aside { own, described_to });
+        }
+    }
+
+    /// Returns whether a description at the current offset has the number after those before it.
+    pub(super) fn may_describe(&self) -> bool {
+        let aside = self.slots.as_ref().and_then(|slots| slots.aside.as_ref());
+        aside.is_none_or(|aside| aside.described_to == self.offset)
+    }
+
+    /// Notes that a block of `bytes` bytes has described an interface.
+    pub(super) fn note_description(&mut self, bytes: u64) {
+        if let Some(aside) = self.slots.as_mut().and_then(|slots| slots.aside.as_mut()) {
+            aside.described_to = aside.described_to.saturating_add(bytes);
+        }
+    }
 }
 
 fn is_size(bytes: usize) -> bool {
     bytes.is_power_of_two() && SIZES.contains(&bytes.trailing_zeros())
+}
+
+/// Returns whether a slot is a recording's first one, by its trailer: no packet's bytes are there.
+pub(super) fn is_first(slot: &[u8]) -> bool {
+    let trailer = SegmentIndex::doubtful(slot).map(|index| *index.trailer());
+    // In version 1 a damaged trailer is not told from a sound one.
+    trailer.is_some_and(|trailer| trailer.version > 1 && trailer.sequence == 0)
 }

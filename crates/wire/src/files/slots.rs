@@ -14,15 +14,17 @@
 //! - S3. The packet numbers add up. Packets in sound slots, plus those of [`DamageKind::Corrupt`]
 //!   and [`DamageKind::MissingSegments`], less [`DamageKind::OutOfOrder`], are the difference of
 //!   two numbers in trailers.
+//! - S4. Where another recording may have begun inside a slot, no packet gets an interface of this
+//!   section until a slot has a trailer again ([`Aside`]).
 
 use super::block_type::{INTERFACE, SECTION};
 use super::blocks::MIN_BLOCK;
 use super::chains::Chains;
 use super::decoder::{Mode, Turn};
 use super::gaps::Gaps;
-use super::layout::Layout;
+use super::layout::{Aside, Layout, is_first};
 use super::record::{Damage, DamageKind, Step, Trust};
-use super::segment::{SegmentIndex, Trailer};
+use super::segment::{SegmentIndex, TAIL_BYTES, Trailer};
 use super::{BYTE_ORDER_MAGIC, Decoder, Interface, MAX_NEED, Resolution, TABLE_BLOCK, word};
 use crate::headers::LinkType;
 
@@ -53,6 +55,8 @@ pub(super) struct Slots {
     pub(super) is_closed: bool,
     /// Packets delivered after the last checksum.
     pub(super) unchecked: u64,
+    /// Set where another recording may have begun, up to the next slot with a trailer.
+    pub(super) aside: Option<Aside>,
 }
 
 /// State of the current slot.
@@ -91,6 +95,7 @@ impl Slots {
             is_unsettled: false,
             is_closed: false,
             unchecked: 0,
+            aside: None,
         }
     }
 
@@ -201,6 +206,25 @@ impl Slots {
         (self.state, self.is_unsettled) = (State::Broken, true);
     }
 
+    /// Returns whether another recording may begin inside the current slot: it has no trailer.
+    pub(super) fn may_hold_another(&self) -> bool {
+        match self.state {
+            State::Cut => true,
+            State::Broken => self.broken.is_some_and(|broken| !broken.says),
+            State::Sound | State::Torn(_) => false,
+        }
+    }
+
+    /// Returns whether `rest`, a slot that the end of the file cuts, ends with the trailer of a
+    /// recording that begins later. One of this section has its number, even if bytes are missing.
+    fn ends_in_another(&self, rest: &[u8]) -> bool {
+        let tail = rest.len().checked_sub(TAIL_BYTES).and_then(|at| rest.get(at..));
+        tail.and_then(Trailer::parse).is_some_and(|trailer| {
+            trailer.segment_bytes as usize != self.segment_bytes
+                || trailer.sequence < self.next_sequence
+        })
+    }
+
     /// Takes the number of the file's first packet from a broken segment 0, or else from segment 1.
     /// A trailer's own checksum may hold even if its segment's does not.
     fn set_start(&mut self, doubtful: Option<SegmentIndex<'_>>) {
@@ -271,6 +295,10 @@ impl Decoder {
         let mut slots = Slots::new(bytes);
         slots.end = self.offset + bytes as u64;
         self.begun = Some(self.offset);
+        // Even if its header is damaged, it has neither the interfaces nor the byte order of the
+        // section before.
+        self.enter_section();
+        self.swapped = false;
         self.mode = Mode::Careful;
         if let Some(slot) = here.get(..bytes) {
             match SegmentIndex::parse(slot) {
@@ -289,11 +317,12 @@ impl Decoder {
 
     /// Decodes the slot at the start of `here`.
     pub(super) fn slot(&mut self, here: &[u8], at_end: bool) -> Turn {
-        let is_described = !self.section.is_empty();
         let Some(slots) = &mut self.slots else {
             self.mode = Mode::Blocks;
             return Turn::pass(0);
         };
+        let own = slots.aside.as_ref().map_or(&self.section, |aside| &aside.own);
+        let is_described = !own.is_empty();
         if here.len() < MIN_BLOCK as usize && !at_end {
             return Turn::need(MIN_BLOCK as usize);
         }
@@ -305,6 +334,7 @@ impl Decoder {
             }
             if is_section {
                 self.slots = None;
+                self.enter_section();
             }
             self.mode = if is_section { Mode::Blocks } else { Mode::Ended };
             return Turn::pass(0);
@@ -324,8 +354,18 @@ impl Decoder {
         slots.end = self.offset + bytes as u64;
         let Some(slot) = here.get(..bytes) else {
             (slots.state, self.mode) = (State::Cut, Mode::Careful);
+            if slots.ends_in_another(here) {
+                self.set_aside(u64::MAX);
+            }
             return Turn::pass(0);
         };
+        if is_first(slot) {
+            if let Some(damage) = slots.conclude(self.offset, is_described) {
+                return Turn::say(0, Step::Damage(damage));
+            }
+            self.begin_slots(bytes, here);
+            return Turn::pass(0);
+        }
         self.judge_slot(slot)
     }
 
@@ -337,6 +377,10 @@ impl Decoder {
             Turn::say(skipped, Step::Damage(damage))
         });
         let doubtful = || SegmentIndex::doubtful(slot);
+        // Its trailer says that the slot is one of this section.
+        if let Some(aside) = slots.aside.take_if(|_| doubtful().is_some()) {
+            self.section = aside.own;
+        }
         let (index, is_torn) = match SegmentIndex::parse(slot) {
             Ok(index) => (index, false),
             Err(_) => match doubtful().filter(SegmentIndex::is_torn) {
@@ -443,7 +487,7 @@ impl Decoder {
 
     /// Sets the units of an interface: in a segmented section its blocks do not determine them.
     pub(super) fn fix_units(&self, interface: &mut Interface) {
-        if self.slots.is_some() {
+        if self.slots.as_ref().is_some_and(|slots| slots.aside.is_none()) {
             interface.resolution = Resolution::decimal(9);
         }
     }

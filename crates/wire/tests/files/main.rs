@@ -5,5 +5,6 @@ mod build;
 mod damage;
 mod forged;
 mod formats;
+mod in_a_row;
 mod round_trip;
 mod tools;

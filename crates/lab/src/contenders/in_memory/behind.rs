@@ -173,8 +173,8 @@ fn rounds(
 
 /// Converts the result of the sensor alone.
 fn of_one_core(scanned: Scanned) -> Passed {
-    let seconds = scanned.cpu_ns as f64 / 1e9;
-    Passed { found: scanned.found, cpu_ns: scanned.cpu_ns, seconds }
+    let Scanned { found, cpu_ns, seconds } = scanned;
+    Passed { found, cpu_ns, seconds }
 }
 
 fn arena(bytes: usize) -> Result<Arena, String> {

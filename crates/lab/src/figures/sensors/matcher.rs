@@ -14,7 +14,6 @@ use crate::figures::Context;
 use crate::pages;
 use crate::rivals::contents::{self, Contiguous, Found, RULES, SCANNED, Scanned, Scattered};
 use crate::rivals::hyperscan::{self, Memory};
-use crate::statistics::Quartiles;
 
 /// Packets per round: their buffers and their log are larger than a core's own caches.
 const PACKETS: usize = 32_768;
@@ -24,8 +23,10 @@ const ROUNDS: usize = 16;
 const MATCH_EVERY: u64 = 4;
 const SMOKE_PACKETS: usize = 512;
 const SMOKE_RULES: usize = 100;
+const METRIC: &str = "gbit_per_busy_s";
 
-/// Measures Gbit/s per core for packets that do not match; the details include those that do.
+/// Measures Gbit for each second of processor time, for packets that do not match; the details
+/// include those that do.
 pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     if let Err(why) = hyperscan::version() {
         return Ok(Outcome::NotHere(why));
@@ -65,17 +66,27 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         with.said("packets of which one in 4 matches"),
     ];
     details.extend(conditions.report());
-    let samples = |values: &[f64]| values.iter().map(|&value| sample(value)).collect();
-    let rounds =
-        Rounds { ours: samples(&without.rounds.ours), peer: samples(&without.rounds.peer) };
-    let compared = Compared::of_samples("gbps", Better::Higher, rounds, details);
+    let compared = Compared::of_samples(METRIC, Better::Higher, without.rounds, details);
     Ok(Outcome::Measured(compared.in_pages(without.pages)))
 }
 
-fn sample(gbps: f64) -> Sample {
-    let mut sample = Sample::default();
-    sample.set_on("gbps", "Gbit/s", "without FCS", gbps);
-    sample
+/// The time of a turn.
+#[derive(Default)]
+struct Spent {
+    cpu_ns: u64,
+    /// Wall time.
+    seconds: f64,
+}
+
+impl Spent {
+    /// Returns the rates of a turn that has searched this many bytes.
+    fn sample(&self, bytes: usize) -> Sample {
+        let (bits, mut sample) = ((bytes * 8) as f64, Sample::default());
+        sample.set_on(METRIC, "Gbit/busy s", "without FCS", bits / self.cpu_ns.max(1) as f64);
+        let by_clock = bits / self.seconds.max(1e-9) / 1e9;
+        sample.set_on("gbps", "Gbit/s", "without FCS", by_clock);
+        sample
+    }
 }
 
 /// The common part of both sides.
@@ -87,22 +98,21 @@ struct Sides<'a> {
 
 /// The outcome of one kind of traffic.
 struct OfTraffic {
-    rounds: Rounds,
+    rounds: Rounds<Sample>,
     /// The peer with lists of buffers, and as many packets per call as ours.
-    by_lists: f64,
+    by_lists: Sample,
     found: Found,
     pages: [String; 2],
 }
 
 impl OfTraffic {
     fn said(&self, what: &str) -> String {
-        let [ours, peer] =
-            [&self.rounds.ours, &self.rounds.peer].map(|of| Quartiles::of(of).median);
+        let (ours, peer) = self.rounds.values_of(METRIC).medians();
         format!(
-            "{what}: ours {ours:.3} Gbit/s, peer {peer:.3}, ratio {:.3}; the same buffers by \
+            "{what}: ours {ours:.3} Gbit/busy s, peer {peer:.3}, ratio {:.3}; the same buffers by \
              hs_scan_vector, a call for {SCANNED}: {:.3}; {} matches",
             ours / peer,
-            self.by_lists,
+            self.by_lists.figures[METRIC].value,
             self.found.matches
         )
     }
@@ -120,11 +130,12 @@ impl Sides<'_> {
         let mut peer = Scattered::new(self.rules, Memory::One, &first, packets.len())?;
         let mut lists = Scattered::new(self.rules, Memory::Several, &second, packets.len())?;
         let found = Cell::new(None);
-        let gbps = |turn: &mut dyn FnMut() -> Result<Scanned, String>| {
-            let mut cpu_ns = 0;
+        let measured = |turn: &mut dyn FnMut() -> Result<Scanned, String>| {
+            let mut spent = Spent::default();
             for _ in 0..self.rounds {
                 let scanned = turn()?;
-                cpu_ns += scanned.cpu_ns;
+                spent.cpu_ns += scanned.cpu_ns;
+                spent.seconds += scanned.seconds;
                 match found.replace(Some(scanned.found)) {
                     Some(other) if other != scanned.found => {
                         return Err(format!("found {:?}, and {other:?} before", scanned.found));
@@ -132,16 +143,30 @@ impl Sides<'_> {
                     _ => {}
                 }
             }
-            Ok((bytes * 8 * self.rounds) as f64 / cpu_ns.max(1) as f64)
+            Ok(spent.sample(bytes * self.rounds))
         };
-        let by_lists = gbps(&mut || lists.turn(packets))?;
+        let by_lists = measured(&mut || lists.turn(packets))?;
         let rounds = alternate(
             self.context.runs,
             &self.context.stop,
-            || gbps(&mut || ours.turn(packets)),
-            || gbps(&mut || peer.turn(packets)),
+            || measured(&mut || ours.turn(packets)),
+            || measured(&mut || peer.turn(packets)),
         )?;
         let pages = [ours.page().to_string(), first.page().to_string()];
         Ok(OfTraffic { rounds, by_lists, found: found.get().unwrap_or_default(), pages })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_of_processor_time_is_not_one_by_the_clock() {
+        // 8 Gbit in a second of the processor and two of the clock.
+        let sample = Spent { cpu_ns: 1_000_000_000, seconds: 2.0 }.sample(1_000_000_000);
+        let of = |name: &str| (sample.figures[name].unit, sample.figures[name].value);
+        assert_eq!(of(METRIC), ("Gbit/busy s", 8.0));
+        assert_eq!(of("gbps"), ("Gbit/s", 4.0));
     }
 }
