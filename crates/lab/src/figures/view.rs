@@ -5,16 +5,15 @@
 //!   Entry: scenario, size, rate, case --> Job --> ours | rival in turns --> one metric of both
 //! ```
 
-use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Context;
 use super::entry::{Entry, Shown};
-use crate::compared::{Compared, Outcome, Side};
+use crate::compared::{Compared, Outcome, Side, values_of};
 use crate::conditions::Conditions;
 use crate::contenders::{self, Adapter, Job, ROUND_PACKETS, Sample, Searches};
-use crate::contest::{Rounds, alternate};
+use crate::contest::{Rounds, alternate_all};
 use crate::instructions;
 use crate::live::{OUT, interfaces};
 use crate::programs::our_program;
@@ -149,29 +148,18 @@ impl Entry {
             Ok::<_, String>(sample)
         };
         let all: Vec<_> = self.contenders().collect();
-        let (pair, others) = all.split_at(2);
-        let beside = RefCell::new(vec![Vec::new(); others.len()]);
-        let ours = || {
-            for (samples, &other) in beside.borrow_mut().iter_mut().zip(others) {
-                samples.push(turn(other)?);
-            }
-            turn(pair[0])
-        };
-        let rounds = alternate(context.process_runs(), &context.stop, ours, || turn(pair[1]))?;
-        let mut beside = beside.into_inner();
-        // The first turn is the warm-up.
-        beside.iter_mut().for_each(|samples| drop(samples.remove(0)));
-        Ok(Turns { rounds, beside })
+        let runs = context.process_runs();
+        let sides = alternate_all(runs, all.len(), &context.stop, |side| turn(all[side]))?;
+        let mut sides = sides.into_iter();
+        let mut next = || sides.next().unwrap_or_default();
+        let rounds = Rounds { ours: next(), peer: next() };
+        Ok(Turns { rounds, beside: sides.collect() })
     }
 
     /// Formats the metric of each contender.
     fn medians(&self, turns: &Turns) -> String {
         let Shown { name, unit, better, .. } = self.metric.shown();
-        let median = |samples: &[Sample]| {
-            let values: Vec<f64> =
-                samples.iter().map(|sample| sample.figures[name].value).collect();
-            Quartiles::of(&values).median
-        };
+        let median = |samples: &[Sample]| Quartiles::of(&values_of(samples, name)).median;
         let (ours, peer) = (median(&turns.rounds.ours), median(&turns.rounds.peer));
         let mut text =
             format!("ours {ours:.2} {unit}, peer {peer:.2}, ratio {:.2}", better.ratio(ours, peer));

@@ -119,16 +119,21 @@ impl Compared {
     }
 }
 
+/// Returns the values of a metric that all samples have.
+///
+/// # Panics
+/// If one has none.
+pub(crate) fn values_of(samples: &[Sample], metric: &str) -> Vec<f64> {
+    samples.iter().map(|sample| sample.figures[metric].value).collect()
+}
+
 impl Rounds<Sample> {
     /// Returns the values of a metric that all samples have.
     ///
     /// # Panics
     /// If one has none.
     pub(crate) fn values_of(&self, metric: &str) -> Rounds {
-        let values = |samples: &[Sample]| -> Vec<f64> {
-            samples.iter().map(|sample| sample.figures[metric].value).collect()
-        };
-        Rounds { ours: values(&self.ours), peer: values(&self.peer) }
+        Rounds { ours: values_of(&self.ours, metric), peer: values_of(&self.peer, metric) }
     }
 
     /// Returns the page kinds of the sides' memory in this process.

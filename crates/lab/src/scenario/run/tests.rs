@@ -139,24 +139,6 @@ fn a_placement_that_is_not_there_is_a_reason() {
 }
 
 #[test]
-fn the_order_of_turns_is_that_of_the_seed() {
-    let orders = |seed| {
-        (0..8)
-            .map({
-                let mut shuffle = Shuffle(seed);
-                move |_| shuffle.of(4)
-            })
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(orders(7), orders(7));
-    assert_ne!(orders(7), orders(8));
-    for mut order in orders(7) {
-        order.sort_unstable();
-        assert_eq!(order, [0, 1, 2, 3]);
-    }
-}
-
-#[test]
 fn a_chain_of_two_threads_is_measured_where_its_cores_are() {
     let more = "sizes = [64]\nplacements = [\"auto\", \"A_B\"]\npackets = 65536\n";
     let scenario = scenario("pipeline", "\"burstline-pipeline\", \"dpdk-pipeline\"", more);
