@@ -1,6 +1,6 @@
 //! Runs a scenario: contenders in turns, point after point.
 
-mod distance;
+pub(crate) mod distance;
 mod limit;
 mod rows;
 
