@@ -13,8 +13,7 @@ use std::time::Duration;
 use burstline_testbed::{Amount, Target};
 
 use super::Context;
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::contest::Rounds;
 use crate::live::{Contender, Load, Road, missing};
 use crate::programs::our_program;
@@ -34,7 +33,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
         return Ok(Outcome::NotHere(why));
     }
     let program = our_program()?;
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let rounds = by_poll(context, context.process_runs(), |poll| idle(context, &program, poll))?;
     let runs = if context.smoke { 1 } else { LOADED_RUNS };
     let loaded = by_poll(context, runs, |poll| loaded(context, &program, poll))?;
@@ -56,12 +55,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
             details.push(latency::measure(context, address, poll)? + why);
         }
     }
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    details.extend(conditions.report());
-    let (better, unit) = (Better::Lower, "% of a core");
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
+    Ok(contest.outcome("% of a core", Better::Lower, rounds, details))
 }
 
 /// Returns the CPU use of a count without packets, in per cent of a core.

@@ -26,8 +26,7 @@ use serde_json::Value;
 
 use super::Context;
 use super::count_file::run;
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::contenders::Sample;
 use crate::programs::Report;
 use crate::programs::our_program;
@@ -51,7 +50,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let packets = if context.smoke { SMOKE_PACKETS } else { PACKETS };
     let folder = TemporaryFolder::create("burstline-inline-").map_err(|error| error.to_string())?;
     let traffic = traffic(&program, &folder, packets)?;
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let last = Cell::new(Done::default());
     let rounds = context.turns(
         context.process_runs(),
@@ -64,12 +63,9 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     )?;
     let seconds = if context.smoke { 0.1 } else { WAITS_SECONDS };
     let waits = waits(&program, &folder, last.get().rate_pps / 2.0, seconds)?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
     let ((ours, peer), last) = (rounds.values_of(NS).medians(), last.get());
     let (over_ns, ghz) = (ours - peer, cycles_each_ns());
-    let mut details = vec![
+    let details = vec![
         format!(
             "ours: burstline bounce - null: --poll interrupt --inline NAME?workers={WORKERS}, and \
              {WORKERS} processes that pass each packet; peer: the same bounce alone"
@@ -89,8 +85,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
             .to_owned(),
         waits,
     ];
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of_samples(NS, Better::Lower, rounds, details)))
+    Ok(contest.outcome(NS, Better::Lower, rounds, details))
 }
 
 /// Returns a turn's processor time per packet, and its rate by the clock.

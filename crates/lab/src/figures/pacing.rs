@@ -23,9 +23,7 @@ use burstline_sys::clock;
 use burstline_sys::scheduling::{self, SchedulingClass};
 use burstline_testbed::{Bed, NEAR};
 
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
-use crate::contest::alternate;
+use crate::compared::{Better, Outcome};
 use crate::figures::Context;
 use crate::live::missing;
 use crate::scenario::machine::Served;
@@ -78,12 +76,11 @@ type OpenSink<'a> = dyn Fn() -> Result<Box<dyn Sink>, PortError> + 'a;
 fn compare(context: &Context, sink: &str, open: &OpenSink<'_>) -> Result<Outcome, String> {
     let run = if context.smoke { SMOKE_RUN } else { RUN };
     let core = context.cores.consumer;
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let (mut all_ours, mut all_bare) = (Vec::new(), Vec::new());
     let normal = SchedulingClass::Normal;
-    let rounds = alternate(
+    let rounds = context.alternate(
         context.process_runs(),
-        &context.stop,
         || {
             let late = paced(core, run, normal, open).map_err(|error| error.to_string())?;
             all_ours.push(late);
@@ -117,9 +114,7 @@ fn compare(context: &Context, sink: &str, open: &OpenSink<'_>) -> Result<Outcome
         Ok((ours, bare)) => format!("with --priority fifo:1: ours {ours}; floor {bare}"),
         Err(why) => format!("with --priority fifo:1: not run, because {why}"),
     });
-    details.extend(conditions.report());
-    let (better, unit) = (Better::Lower, "us late at p99");
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)).here())
+    Ok(contest.outcome("us late at p99", Better::Lower, rounds, details).here())
 }
 
 impl std::fmt::Display for Late {

@@ -62,6 +62,39 @@ pub struct Compared {
     pub details: Vec<String>,
 }
 
+/// What is measured in a turn: one value, or several metrics.
+pub(crate) trait Measured: Sized {
+    /// Creates the comparison: see [`Compared::of`] and [`Compared::of_samples`].
+    fn compared(
+        name: &'static str,
+        better: Better,
+        rounds: Rounds<Self>,
+        details: Vec<String>,
+    ) -> Compared;
+}
+
+impl Measured for f64 {
+    fn compared(
+        unit: &'static str,
+        better: Better,
+        rounds: Rounds,
+        details: Vec<String>,
+    ) -> Compared {
+        Compared::of(unit, better, rounds, details)
+    }
+}
+
+impl Measured for Sample {
+    fn compared(
+        metric: &'static str,
+        better: Better,
+        rounds: Rounds<Self>,
+        details: Vec<String>,
+    ) -> Compared {
+        Compared::of_samples(metric, better, rounds, details)
+    }
+}
+
 impl Compared {
     /// Creates one from one value per turn. The unit determines the name in records.
     pub fn of(unit: &'static str, better: Better, rounds: Rounds, details: Vec<String>) -> Self {
@@ -169,6 +202,19 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Sets the page kinds of the sides, if they were measured.
+    pub(crate) fn in_pages<P: ToString>(self, pages: [P; 2]) -> Self {
+        self.in_known_pages(pages.map(|pages| Some(pages.to_string())))
+    }
+
+    /// The same if a page kind is unknown or the memory is not of this process.
+    pub(crate) fn in_known_pages(self, pages: [Option<String>; 2]) -> Self {
+        match self {
+            Self::Measured(compared) => Self::Measured(compared.in_known_pages(pages)),
+            other => other,
+        }
+    }
+
     /// Says that both sides ran in this process, where their page kinds are not known.
     pub(crate) fn here(mut self) -> Self {
         if let Self::Measured(compared) = &mut self {

@@ -12,9 +12,7 @@ use burstline_sys::memory::PageChoice;
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
-use crate::contest::alternate;
+use crate::compared::{Better, Outcome};
 use crate::figures::Context;
 use crate::instructions;
 use crate::ours::SEGMENT_BYTES;
@@ -60,11 +58,10 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
     let expected = a_round(&mut hasher, &frames) * (packets / u64::from(FLOWS));
     // Both sides write on this core. If pinning fails, the kernel chooses the core.
     let _ = affinity::pin_to(context.cores.producer);
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let writers = std::cell::RefCell::new(&mut writers[..]);
-    let rounds = alternate(
+    let rounds = context.alternate(
         context.runs,
-        &context.stop,
         || {
             let mut choose = |frame: &Packet| choose(&mut hasher, frame, logs);
             ns_a_packet(&mut writers.borrow_mut(), &frames, packets, expected, &mut choose)
@@ -96,9 +93,7 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
                 .to_owned()
         }
     });
-    details.extend(conditions.report());
-    let (better, unit) = (Better::Lower, "ns");
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details).in_pages([page; 2])))
+    Ok(contest.outcome("ns", Better::Lower, rounds, details).in_pages([page; 2]))
 }
 
 /// Returns a packet's hash and the index of its log.

@@ -11,8 +11,7 @@ use std::process::Command;
 use burstline_sys::clock;
 use burstline_sys::temporary::TemporaryFolder;
 
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::figures::Context;
 use crate::figures::count_file::run;
 use crate::live::is_there;
@@ -52,24 +51,20 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     if last_number(&said) != Some(made * copies) {
         return Err(format!("{} records are expected in the tree: {said}", made * copies));
     }
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let rounds = context.turns(
         context.process_runs(),
         || timed(Command::new(&ours).args(["query", "top-talkers", &tree, "--csv"]), 101),
         || timed(nfdump(&theirs).arg("-q"), 101),
     )?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = vec![
+    let details = vec![
         format!("{} records: {made} of one capture, {copies} times", made * copies),
         "ours: burstline query top-talkers TREE --csv, DuckDB with all cores".to_owned(),
         format!("peer: {:?} -q", nfdump(Path::new("FOLDER"))),
         "wall time of whole processes, files in the page cache; both have counted all records"
             .to_owned(),
     ];
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of("s", Better::Lower, rounds, details)))
+    Ok(contest.outcome("s", Better::Lower, rounds, details))
 }
 
 /// Returns nfdump's form of the query: the 100 addresses with the most bytes.

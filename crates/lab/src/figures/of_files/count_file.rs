@@ -5,8 +5,7 @@ use std::process::Command;
 
 use burstline_sys::clock;
 
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::figures::Context;
 use crate::figures::capture_file::CaptureFile;
 use crate::live::Need;
@@ -46,7 +45,7 @@ fn measure(context: &Context, flags: &[&str], peer: &Peer) -> Result<Outcome, St
     let packets = if context.smoke { 2000 } else { PACKETS };
     let file = CaptureFile::create(packets, SEED)?;
     let source = format!("file:{}", file.path().display());
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let rounds = context.turns(
         context.runs,
         || {
@@ -60,18 +59,13 @@ fn measure(context: &Context, flags: &[&str], peer: &Peer) -> Result<Outcome, St
             timed(&mut command, packets, peer.count)
         },
     )?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = vec![
+    let details = vec![
         format!("{packets} packets, {} bytes, {}", file.bytes(), file.path().display()),
         format!("ours: burstline count FILE --json {}", flags.join(" ")).trim_end().to_owned(),
         format!("peer: {program} {} FILE {}", peer.before.join(" "), peer.after.join(" ")),
         "wall time of whole processes, file in the page cache, counts equal".to_owned(),
     ];
-    details.extend(conditions.report());
-    let (better, unit) = (Better::Lower, "s");
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
+    Ok(contest.outcome("s", Better::Lower, rounds, details))
 }
 
 /// Runs it to its end and returns its output.

@@ -6,10 +6,9 @@ use std::cell::Cell;
 use burstline_sys::affinity;
 
 use crate::arena::Arena;
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::contenders::Sample;
-use crate::contest::{Rounds, alternate};
+use crate::contest::Rounds;
 use crate::figures::Context;
 use crate::pages;
 use crate::rivals::contents::{self, Contiguous, Found, RULES, SCANNED, Scanned, Scattered};
@@ -38,7 +37,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     let _ = affinity::pin_to(context.cores.consumer);
     let rules = contents::rules(rules);
     let sides = Sides { context, rules: &rules, rounds };
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let [without, with] = [None, Some(MATCH_EVERY)].map(|every| {
         let packets = contents::packets(packets, &rules, every);
         sides.compare(&packets)
@@ -47,10 +46,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     if without.found.matches != 0 || with.found.matches == 0 {
         return Err(format!("{} and {} matches", without.found.matches, with.found.matches));
     }
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = vec![
+    let details = vec![
         format!(
             "{} contents of 6 to 20 bytes; {packets} packets of 68 to 256 bytes at random, \
              {rounds} rounds a turn; time of the thread while it looks through them, on one core",
@@ -64,12 +60,10 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         without.said("packets that do not match"),
         with.said("packets of which one in 4 matches"),
     ];
-    details.extend(conditions.report());
     let samples = |values: &[f64]| values.iter().map(|&value| sample(value)).collect();
     let rounds =
         Rounds { ours: samples(&without.rounds.ours), peer: samples(&without.rounds.peer) };
-    let compared = Compared::of_samples("gbps", Better::Higher, rounds, details);
-    Ok(Outcome::Measured(compared.in_pages(without.pages)))
+    Ok(contest.outcome("gbps", Better::Higher, rounds, details).in_pages(without.pages))
 }
 
 fn sample(gbps: f64) -> Sample {
@@ -135,9 +129,8 @@ impl Sides<'_> {
             Ok((bytes * 8 * self.rounds) as f64 / cpu_ns.max(1) as f64)
         };
         let by_lists = gbps(&mut || lists.turn(packets))?;
-        let rounds = alternate(
+        let rounds = self.context.alternate(
             self.context.runs,
-            &self.context.stop,
             || gbps(&mut || ours.turn(packets)),
             || gbps(&mut || peer.turn(packets)),
         )?;
