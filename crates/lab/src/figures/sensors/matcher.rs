@@ -108,9 +108,7 @@ impl Sides<'_> {
         let create = |choice| Contiguous::new(self.rules, bytes, choice);
         let mut ours = pages::with_best(2 * bytes, create)?;
         let room = Scattered::bytes(packets.len());
-        let arena = |_| pages::with_best(room, |choice| Arena::create(room, choice));
-        let [first, second] = [arena(0), arena(1)].map(|made| made.map_err(|why| why.to_string()));
-        let (first, second) = (first?, second?);
+        let (first, second) = (Arena::in_best_pages(room)?, Arena::in_best_pages(room)?);
         let mut peer = Scattered::new(self.rules, Memory::One, &first, packets.len())?;
         let mut lists = Scattered::new(self.rules, Memory::Several, &second, packets.len())?;
         let found = Cell::new(None);
