@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::clock;
-use burstline_testbed::{Amount, Target};
+use burstline_testbed::Target;
 
 use super::Context;
 use crate::compared::{Better, Outcome};
@@ -45,10 +45,7 @@ pub(super) fn live(context: &Context) -> Result<Outcome, String> {
         let core = context.cores.consumer.to_string();
         let count = Ours::new(&program, &format!("count xdp:v1 --poll busy --cores {core}"));
         let contender = Contender::start(&road, &core, &count, &context.stop)?;
-        let amount = match context.smoke {
-            true => Amount::Frames(SMOKE_FRAMES),
-            false => Amount::Time(TIME),
-        };
+        let amount = context.amount(SMOKE_FRAMES, TIME);
         let load = Load { amount, rate_pps: None };
         let inject = || road.inject(Target::Program, load, &context.stop);
         let (injected, samples) = watched(is_watched, context.cores.consumer, inject)?;

@@ -23,7 +23,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use burstline_testbed::Bed;
+use burstline_testbed::{Amount, Bed};
 
 use crate::compared::{Better, Measured, Outcome};
 use crate::conditions::Conditions;
@@ -146,6 +146,11 @@ impl Context {
     /// Keeps the pages of a side's first turn.
     fn saw(&self, side: usize, pages: impl FnOnce() -> Pages) {
         self.seen.lock().pages[side].get_or_insert_with(pages);
+    }
+
+    /// Returns what to inject in a turn: in a smoke run this many frames, else for this long.
+    fn amount(&self, frames: u64, time: Duration) -> Amount {
+        if self.smoke { Amount::Frames(frames) } else { Amount::Time(time) }
     }
 
     /// Measured runs a side where each is a process that has to be started.

@@ -37,7 +37,6 @@ use crate::contest::Rounds;
 use crate::live::{Road, missing, pages_of};
 use crate::programs::{Memory, RING, Testpmd};
 use crate::record::Pages;
-use crate::statistics::Quartiles;
 
 use super::Context;
 use crate::programs::our_program;
@@ -178,11 +177,7 @@ fn close(loaded: &Loaded, carried: &Carried) -> Result<(), String> {
 }
 
 fn details(context: &Context, setting: &Setting, rounds: &Rounds<Sample>) -> Vec<String> {
-    let cycles = |samples: &[Sample]| {
-        let of = samples.iter().filter_map(|sample| sample.figures.get("cycles"));
-        Quartiles::of(&of.map(|value| value.value).collect::<Vec<_>>()).median
-    };
-    let (ours, rival) = (cycles(&rounds.ours), cycles(&rounds.peer));
+    let (ours, rival) = rounds.values_of("cycles").medians();
     vec![
         "packets a second that came back to their sender, both directions together".to_owned(),
         format!(

@@ -18,7 +18,6 @@ use crate::instructions;
 use crate::ours::SEGMENT_BYTES;
 use crate::pages;
 use crate::rivals::BURST;
-use crate::statistics::Quartiles;
 use crate::traffic;
 
 const LOG_BYTES: usize = 2 << 20;
@@ -71,9 +70,9 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let (hashed, bare) = (Quartiles::of(&rounds.ours), Quartiles::of(&rounds.peer));
+    let (hashed, bare) = rounds.medians();
     let mut details = vec![
-        format!("{kind} adds {:.1} ns to a bare append, by medians", hashed.median - bare.median),
+        format!("{kind} adds {:.1} ns to a bare append, by medians", hashed - bare),
         format!(
             "ours: {packets} packets a run of {PACKET_BYTES} bytes, {FLOWS} flows of IPv4 UDP, \
              published every {BURST}"

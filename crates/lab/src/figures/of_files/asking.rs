@@ -8,12 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use burstline_sys::clock;
 use burstline_sys::temporary::TemporaryFolder;
 
 use crate::compared::{Better, Outcome};
 use crate::figures::Context;
-use crate::figures::count_file::run;
+use crate::figures::count_file::{last_number, run, timed};
 use crate::live::is_there;
 use crate::programs::{nfpcapd, our_program};
 
@@ -54,8 +53,8 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     let contest = context.begin();
     let rounds = context.turns(
         context.process_runs(),
-        || timed(Command::new(&ours).args(["query", "top-talkers", &tree, "--csv"]), 101),
-        || timed(nfdump(&theirs).arg("-q"), 101),
+        || answered(Command::new(&ours).args(["query", "top-talkers", &tree, "--csv"]), 101),
+        || answered(nfdump(&theirs).arg("-q"), 101),
     )?;
     let details = vec![
         format!("{} records: {made} of one capture, {copies} times", made * copies),
@@ -135,16 +134,10 @@ fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 /// Returns the seconds from start to exit of a program that prints at least this many lines.
-fn timed(command: &mut Command, lines: usize) -> Result<f64, String> {
-    let start_ns = clock::monotonic_ns();
-    let said = run(command)?;
-    let seconds = (clock::monotonic_ns() - start_ns) as f64 / 1e9;
+fn answered(command: &mut Command, lines: usize) -> Result<f64, String> {
+    let (seconds, said) = timed(command)?;
     match said.lines().count() >= lines {
         true => Ok(seconds),
         false => Err(format!("{lines} lines are expected: {said}")),
     }
-}
-
-fn last_number(said: &str) -> Option<u64> {
-    said.split_whitespace().last()?.parse().ok()
 }

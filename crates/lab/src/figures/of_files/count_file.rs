@@ -51,12 +51,12 @@ fn measure(context: &Context, flags: &[&str], peer: &Peer) -> Result<Outcome, St
         || {
             let mut command = Command::new(&ours);
             command.args(["count", &source, "--json"]).args(flags);
-            timed(&mut command, packets, our_count)
+            counted(&mut command, packets, our_count)
         },
         || {
             let mut command = Command::new(program);
             command.args(peer.before).arg(file.path()).args(peer.after);
-            timed(&mut command, packets, peer.count)
+            counted(&mut command, packets, peer.count)
         },
     )?;
     let details = vec![
@@ -79,14 +79,19 @@ pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn timed(
+/// Runs it to its end. Returns its seconds and its output.
+pub(crate) fn timed(command: &mut Command) -> Result<(f64, String), String> {
+    let start_ns = clock::monotonic_ns();
+    let said = run(command)?;
+    Ok(((clock::monotonic_ns() - start_ns) as f64 / 1e9, said))
+}
+
+fn counted(
     command: &mut Command,
     packets: u64,
     count: impl Fn(&str) -> Option<u64>,
 ) -> Result<f64, String> {
-    let start_ns = clock::monotonic_ns();
-    let said = run(command)?;
-    let seconds = (clock::monotonic_ns() - start_ns) as f64 / 1e9;
+    let (seconds, said) = timed(command)?;
     match count(&said) {
         Some(counted) if counted == packets => Ok(seconds),
         counted => {
@@ -101,11 +106,11 @@ fn our_count(said: &str) -> Option<u64> {
     json["total"]["delivered"].as_u64()
 }
 
-fn first_number(said: &str) -> Option<u64> {
+pub(crate) fn first_number(said: &str) -> Option<u64> {
     said.split_whitespace().next()?.parse().ok()
 }
 
-fn last_number(said: &str) -> Option<u64> {
+pub(crate) fn last_number(said: &str) -> Option<u64> {
     said.split_whitespace().last()?.parse().ok()
 }
 

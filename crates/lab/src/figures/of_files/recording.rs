@@ -5,13 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use burstline_sys::clock;
 use burstline_sys::temporary::TemporaryFolder;
 
 use crate::compared::{Better, Compared, Outcome};
 use crate::figures::Context;
 use crate::figures::capture_file::{self, FLOWS, FlowEnds, Flows, flow_ends};
-use crate::figures::count_file::run;
+use crate::figures::count_file::{first_number, run, timed};
 use crate::live::Need;
 use crate::programs::our_program;
 
@@ -24,13 +23,6 @@ fn folder() -> Result<TemporaryFolder, String> {
 
 fn bytes_of(path: &str) -> Result<u64, String> {
     fs::metadata(path).map(|found| found.len()).map_err(|error| format!("{path}: {error}"))
-}
-
-/// Runs a program. Returns its seconds and its output.
-fn timed(command: &mut Command) -> Result<(f64, String), String> {
-    let start_ns = clock::monotonic_ns();
-    let said = run(command)?;
-    Ok(((clock::monotonic_ns() - start_ns) as f64 / 1e9, said))
 }
 
 /// `record-dd`: packets created in memory and recorded, against `dd oflag=direct` of as many bytes.
@@ -103,7 +95,7 @@ impl Peer {
     fn count(self, said: &str) -> Option<u64> {
         match self {
             Self::Tshark => Some(said.lines().count() as u64),
-            Self::Tcpdump => said.split_whitespace().next()?.parse().ok(),
+            Self::Tcpdump => first_number(said),
         }
     }
 }

@@ -133,10 +133,7 @@ impl Programs<'_> {
         let of_publisher =
             || publisher.as_ref().map_or(Ok(0), |one| processor_ns(one.process_id()));
         let before = (spent(&programs)?, of_publisher()?);
-        let amount = match context.smoke {
-            true => Amount::Frames(SMOKE_FRAMES),
-            false => Amount::Time(TIME),
-        };
+        let amount = context.amount(SMOKE_FRAMES, TIME);
         let load = Load { amount, rate_pps: Some(self.rate_pps) };
         // The publisher gets frames by an XDP program, the sockets by the stack.
         let target = if self.has_log { Target::Program } else { Target::Stack };

@@ -13,7 +13,6 @@ use crate::figures::Context;
 use crate::pages;
 use crate::rivals::contents::{self, Contiguous, Found, RULES, SCANNED, Scanned, Scattered};
 use crate::rivals::hyperscan::{self, Memory};
-use crate::statistics::Quartiles;
 
 /// Packets per round: their buffers and their log are larger than a core's own caches.
 const PACKETS: usize = 32_768;
@@ -90,8 +89,7 @@ struct OfTraffic {
 
 impl OfTraffic {
     fn said(&self, what: &str) -> String {
-        let [ours, peer] =
-            [&self.rounds.ours, &self.rounds.peer].map(|of| Quartiles::of(of).median);
+        let (ours, peer) = self.rounds.medians();
         format!(
             "{what}: ours {ours:.3} Gbit/s, peer {peer:.3}, ratio {:.3}; the same buffers by \
              hs_scan_vector, a call for {SCANNED}: {:.3}; {} matches",

@@ -25,7 +25,6 @@ use crate::live::{Contender, Need, Road, missing, with_all};
 use crate::programs::{Bridge, Datapath, Launch, Memory, Ours, Ready, Report};
 use crate::programs::{our_program, target};
 use crate::sensors::processor_ns;
-use crate::statistics::Quartiles;
 
 const NEEDS: [Need; 4] = [
     Need { program: "qemu-system-x86_64", package: "qemu-system-x86" },
@@ -93,11 +92,7 @@ pub(in crate::figures) fn measure(context: &Context) -> Result<Outcome, String> 
 }
 
 fn details(context: &Context, rounds: &Rounds<Sample>) -> Vec<String> {
-    let percent = |samples: &[Sample]| {
-        let of = samples.iter().filter_map(|sample| sample.figures.get("cpu_percent"));
-        Quartiles::of(&of.map(|value| value.value).collect::<Vec<_>>()).median
-    };
-    let (ours, rival) = (percent(&rounds.ours), percent(&rounds.peer));
+    let (ours, rival) = rounds.values_of("cpu_percent").medians();
     let (guests, core) = (context.cores.producer, context.cores.consumer);
     vec![
         format!(
