@@ -98,8 +98,7 @@ fn record(
     compared: Compared,
     distance: Option<Distance>,
 ) -> Record {
-    let Compared { sides, metric, better, details } = compared;
-    let sides = named(sides, &entry.rival);
+    let Compared { sides, metric, better, details } = compared.named([OURS, &entry.rival]);
     record.title = format!("Figure {}: ours beside {}", record.scenario, sides[1].contender);
     record.about = "A figure of the bench: both sides take turns in one process, after one \
                     warm-up turn each."
@@ -140,14 +139,6 @@ fn record(
         record.doubts.push(Doubt::new("distance-changed", text));
     }
     record
-}
-
-/// Gives the sides their names in records.
-fn named(mut sides: Vec<Side>, rival: &'static str) -> Vec<Side> {
-    for (side, name) in sides.iter_mut().zip([OURS, rival]) {
-        side.contender = name;
-    }
-    sides
 }
 
 /// Returns the info of a side; the rival's is from the table.

@@ -46,7 +46,7 @@ fn with_pool<R>(
     shape: Shape,
     work: impl FnOnce(&mut dyn FnMut(u64) -> Run) -> R,
 ) -> R {
-    let pool = Pool::new("packets", arena, shape.objects as usize);
+    let pool = Pool::new(arena, shape.objects as usize);
     let mut caches = Caches::new(shape.cache as usize);
     let (cores, traffic) = (turn.cores, &turn.traffic);
     if shape.is_single {
