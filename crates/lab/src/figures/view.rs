@@ -15,10 +15,11 @@ use crate::conditions::Conditions;
 use crate::contenders::{self, Adapter, Job, ROUND_PACKETS, Sample, Searches};
 use crate::contest::{Rounds, alternate_all};
 use crate::instructions;
-use crate::live::{OUT, interfaces};
+use crate::live::interfaces;
 use crate::programs::our_program;
 use crate::scenario::{Places, Rate, Scenario, Work, built_in};
 use crate::statistics::Quartiles;
+use crate::threads::Cores;
 
 /// Length of a live turn, and of a smoke run's.
 const LIVE: Duration = Duration::from_secs(2);
@@ -114,27 +115,19 @@ impl Entry {
             0 => scenario.amounts.time,
             seconds => Duration::from_secs(seconds),
         };
+        let Cores { producer: generator, consumer } = context.cores;
+        let places = Places { generator, contender: vec![consumer] };
         Job {
-            work: scenario.work,
             size_bytes: self.size_bytes,
             rate: self.rate(),
             case: self.case.as_deref(),
-            places: Places {
-                generator: context.cores.producer,
-                contender: vec![context.cores.consumer],
-            },
-            sends_by: "v1",
             comes_in: interfaces(scenario.ports),
-            goes_out: OUT.to_owned(),
-            remote: None,
             workers: scenario.workers,
             time,
             packets: context.smoke.then_some(SMOKE_PACKETS),
             link_gbps: scenario.link_gbps,
-            rfc2544: None,
             program,
-            stop: &context.stop,
-            searches,
+            ..Job::new(scenario.work, places, &context.stop, searches)
         }
     }
 
