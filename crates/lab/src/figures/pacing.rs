@@ -13,8 +13,8 @@
 //! show how often, and for how long, the core was away.
 
 use std::sync::atomic::AtomicBool;
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
 use burstline_engine::{EngineError, Inlet, Limits, PollMode, Progress, Run, Threads, generate};
 use burstline_port::{Address, OpenOptions, PortError, Sink, open_sink};
@@ -24,6 +24,7 @@ use burstline_sys::scheduling::{self, SchedulingClass};
 use burstline_testbed::{Bed, NEAR};
 
 use crate::compared::{Better, Outcome};
+use crate::conditions::Ticks;
 use crate::figures::Context;
 use crate::live::missing;
 use crate::scenario::machine::Served;
@@ -192,7 +193,7 @@ fn bare(core: CoreId, run: Duration, class: SchedulingClass) -> Result<Late, Str
 /// Describes how often the core was away from a loop that only reads the clock, and how often the
 /// hypervisor reports that.
 fn gaps(core: CoreId, run: Duration) -> String {
-    let stolen = steal_ticks();
+    let before = Ticks::now();
     let least_ns = (GAPS_US[0] * 1e3) as u64;
     let found = on_core(core, SchedulingClass::Normal, || {
         let mut gaps_ns = Vec::with_capacity(1 << 16);
@@ -214,7 +215,8 @@ fn gaps(core: CoreId, run: Duration) -> String {
     let seconds = run.as_secs_f64();
     let above = |least: f64| us.iter().filter(|gap| **gap >= least).count() as f64 / seconds;
     let counts = GAPS_US.map(|least| format!("{:.0} of {least} us", above(least))).join(", ");
-    let stolen = steal_ticks().zip(stolen).map(|(now, then)| (now - then).to_string());
+    let stolen = Ticks::now().zip(before);
+    let stolen = stolen.map(|(now, before)| now.since(before).stolen().to_string());
     format!(
         "gaps of a loop that reads the clock on core {core}, per second: {counts} or more; the \
          longest {:.0} us, {:.2}% of the time in all; steal {} ticks",
@@ -222,10 +224,4 @@ fn gaps(core: CoreId, run: Duration) -> String {
         us.iter().sum::<f64>() / (seconds * 1e4),
         stolen.as_deref().unwrap_or("unknown")
     )
-}
-
-/// Returns the ticks stolen by the hypervisor on all cores. Source: proc_stat(5).
-fn steal_ticks() -> Option<u64> {
-    let text = fs::read_to_string("/proc/stat").ok()?;
-    text.lines().next()?.split_whitespace().nth(8)?.parse().ok()
 }
