@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use burstline_testbed::{Amount, Bed};
 
-use crate::compared::{Better, Measured, Outcome};
+use crate::compared::{Better, Compared, Measured, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders;
 use crate::contest::{Rounds, alternate};
@@ -90,7 +90,7 @@ impl Contest<'_> {
             return Outcome::Smoke;
         }
         details.extend(self.conditions.report());
-        Outcome::Measured(T::compared(name, better, rounds, details))
+        Outcome::Measured(Compared::of(name, better, rounds, details))
     }
 }
 
