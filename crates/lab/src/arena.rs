@@ -8,6 +8,8 @@ use std::ptr::NonNull;
 
 use burstline_sys::memory::{MemoryError, PageChoice, PageKind, Region, RegionRequest};
 
+use crate::pages;
+
 /// A region and the number of bytes handed out.
 pub struct Arena {
     region: Region,
@@ -35,6 +37,15 @@ impl Arena {
         let request =
             RegionRequest { name: "burstline-rival".to_owned(), bytes, pages, node: None };
         Ok(Self { region: Region::create(&request)?, used: Cell::new(0) })
+    }
+
+    /// Creates an arena of at least `bytes` bytes in the best pages available.
+    ///
+    /// # Errors
+    /// If there is not enough memory, as a sentence.
+    pub fn in_best_pages(bytes: usize) -> Result<Self, String> {
+        let made = pages::with_best(bytes, |pages| Self::create(bytes, pages));
+        made.map_err(|error| error.to_string())
     }
 
     /// Returns the page kind of the region.

@@ -16,7 +16,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::contenders::{self, Adapter, Job, Sample, Searches};
-use crate::live::{OUT, interfaces};
 use crate::scenario::run::one_line;
 use crate::scenario::{Placement, Rate, Work};
 
@@ -120,25 +119,9 @@ fn turn(
     // A fixed number ends what has no rate, and needs no search for the best settings.
     let has_no_rate = matches!(work, Work::Match | Work::Null | Work::Make);
     let searches = Searches::default();
-    let job = Job {
-        work,
-        size_bytes: 64,
-        rate: RATE,
-        case: None,
-        places,
-        sends_by: "v1",
-        comes_in: interfaces(1),
-        goes_out: OUT.to_owned(),
-        remote: None,
-        workers,
-        time: TIME,
-        packets: has_no_rate.then_some(PACKETS),
-        link_gbps: 10.0,
-        program,
-        rfc2544: None,
-        stop,
-        searches: &searches,
-    };
+    let packets = has_no_rate.then_some(PACKETS);
+    let job = Job::new(work, places, stop, &searches);
+    let job = Job { rate: RATE, workers, time: TIME, packets, program, ..job };
     contenders::measure(adapter, &job)
 }
 

@@ -40,7 +40,7 @@ use burstline_port::{Address, OpenOptions, Source, open_source};
 use burstline_sys::memory::PageKind;
 
 use crate::distribution::Distribution;
-use crate::live::missing;
+use crate::live::{OUT, interfaces, missing};
 use crate::programs::{self, Datapath};
 use crate::record::{BOUNCE, Interface, Pages};
 use crate::remote::Remote;
@@ -154,6 +154,36 @@ pub struct Job<'a> {
     pub stop: &'a Arc<AtomicBool>,
     /// The time of searches for a contender's best settings.
     pub searches: &'a Searches,
+}
+
+impl<'a> Job<'a> {
+    /// Creates a job of 64-byte frames at full speed by v1, for 50 ms.
+    pub(crate) fn new(
+        work: Work,
+        places: Places,
+        stop: &'a Arc<AtomicBool>,
+        searches: &'a Searches,
+    ) -> Self {
+        Self {
+            work,
+            size_bytes: 64,
+            rate: Rate::Max,
+            case: None,
+            places,
+            sends_by: "v1",
+            comes_in: interfaces(1),
+            goes_out: OUT.to_owned(),
+            remote: None,
+            workers: 0,
+            time: Duration::from_millis(50),
+            packets: None,
+            link_gbps: 10.0,
+            program: Path::new("burstline"),
+            rfc2544: None,
+            stop,
+            searches,
+        }
+    }
 }
 
 impl Job<'_> {

@@ -12,17 +12,14 @@
 //! Invariant: sent + foreign = all losses + delivered. Frames that arrived but were not sent are
 //! foreign: other machines may send on the cable.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::core::Watch;
-use super::live::{Live, Measured, Own, cores, counted, enter_file};
+use super::live::{Live, Measured, Own, cores, counted, enter_file, load};
 use super::{Job, Sample, latency};
 use crate::live::Road;
 use crate::remote::{Counts, Order, Remote, RemoteError, Sent};
-use crate::scenario::{Rate, Work, machine};
-
-/// Longer than the sending of any number of packets takes.
-const NO_END: Duration = Duration::from_secs(24 * 3600);
+use crate::scenario::{Work, machine};
 
 /// Runs a job of a contender with frames of that generator.
 ///
@@ -40,11 +37,8 @@ pub(super) fn measure(live: &impl Live, job: &Job<'_>, remote: &Remote) -> Resul
 }
 
 fn order(job: &Job<'_>) -> Order {
-    let rate_pps = match job.rate {
-        Rate::Max => None,
-        Rate::PerSecond(packets) => Some(packets as f64),
-    };
-    let time = if job.packets.is_some() { NO_END } else { job.time };
+    let rate_pps = load(job).rate_pps.map(|packets| packets as f64);
+    let time = if job.packets.is_some() { latency::NO_END } else { job.time };
     Order { size_bytes: job.size_bytes, rate_pps, packets: job.packets, time }
 }
 

@@ -1,5 +1,4 @@
 use super::*;
-use crate::live::{OUT, interfaces};
 
 #[test]
 fn names_are_one_each_and_every_work_has_somebody() {
@@ -62,25 +61,8 @@ fn short_turn(adapter: &dyn Adapter, work: Work, case: Option<&str>) -> Sample {
     let cores = burstline_sys::affinity::allowed_cores().unwrap();
     let places = Places { generator: cores[0], contender: vec![cores[cores.len() - 1]] };
     let stop = Arc::new(AtomicBool::new(false));
-    let job = Job {
-        work,
-        size_bytes: 64,
-        rate: Rate::Max,
-        case,
-        places,
-        sends_by: "v1",
-        comes_in: interfaces(1),
-        goes_out: OUT.to_owned(),
-        remote: None,
-        workers: 0,
-        time: Duration::from_millis(50),
-        packets: Some(1 << 16),
-        link_gbps: 10.0,
-        program: Path::new("burstline"),
-        rfc2544: None,
-        stop: &stop,
-        searches: &Searches::default(),
-    };
+    let searches = Searches::default();
+    let job = Job { case, packets: Some(1 << 16), ..Job::new(work, places, &stop, &searches) };
     // On a separate thread, because it pins its thread.
     measure(adapter, &job).unwrap()
 }

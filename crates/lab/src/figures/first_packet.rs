@@ -16,8 +16,7 @@ use burstline_sys::clock;
 use burstline_testbed::{Bed, FAR, Frames, NEAR};
 
 use super::Context;
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::live::missing;
 use crate::programs::{our_program, tcpdump};
 use crate::scenario::machine::Served;
@@ -40,7 +39,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
         return Ok(Outcome::NotHere(why));
     }
     let program = our_program()?.display().to_string();
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let (bed, served) = (Bed::new().map_err(|error| error.to_string())?, Served::now());
     let peer = tcpdump(FAR, " -c 1 -U", "-");
     let stop = Arc::new(AtomicBool::new(false));
@@ -61,18 +60,14 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
         sent.and(rounds)
     })?;
     context.look_at(&bed, &served);
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = vec![
+    let details = vec![
         format!("ours: burstline capture -q afpacket:{FAR} -c 1 --format pcap -w -"),
         format!("peer: {peer}"),
         format!(
             "wall time from before the fork until a record is read; {BATCH} frames every {PAUSE:?}"
         ),
     ];
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of("ms", Better::Lower, rounds, details)))
+    Ok(contest.outcome("ms", Better::Lower, rounds, details))
 }
 
 /// Sends frames until `is_over`.

@@ -10,17 +10,15 @@ mod latency;
 use std::path::Path;
 use std::time::Duration;
 
-use burstline_testbed::{Amount, Target};
+use burstline_testbed::Target;
 
 use super::Context;
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::contest::Rounds;
 use crate::live::{Contender, Load, Road, missing};
 use crate::programs::our_program;
 use crate::programs::{Ours, Ready, Report, Words};
 use crate::scenario::machine::Served;
-use crate::statistics::Quartiles;
 
 const IDLE_SECONDS: u64 = 3;
 const LOAD: Duration = Duration::from_secs(2);
@@ -34,7 +32,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
         return Ok(Outcome::NotHere(why));
     }
     let program = our_program()?;
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let rounds = by_poll(context, context.process_runs(), |poll| idle(context, &program, poll))?;
     let runs = if context.smoke { 1 } else { LOADED_RUNS };
     let loaded = by_poll(context, runs, |poll| loaded(context, &program, poll))?;
@@ -42,8 +40,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
         "ours: burstline count afpacket:v1 --poll adaptive; peer: --poll busy".to_owned(),
         format!("user and system time of all threads, over {IDLE_SECONDS} s"),
     ];
-    let median = |values: &[f64]| Quartiles::of(values).median;
-    let (adaptive, busy) = (median(&loaded.ours), median(&loaded.peer));
+    let (adaptive, busy) = loaded.medians();
     details.push(format!(
         "xdp: at the injector's top speed: adaptive {adaptive:.3} Mpps, busy {busy:.3}, \
          ratio {:.3}, medians of {runs} runs in turns",
@@ -56,12 +53,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
             details.push(latency::measure(context, address, poll)? + why);
         }
     }
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    details.extend(conditions.report());
-    let (better, unit) = (Better::Lower, "% of a core");
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
+    Ok(contest.outcome("% of a core", Better::Lower, rounds, details))
 }
 
 /// Returns the CPU use of a count without packets, in per cent of a core.
@@ -98,10 +90,7 @@ pub(super) fn cpu_percent(context: &Context, road: &Road, command: String) -> Re
 fn loaded(context: &Context, program: &Path, poll: &str) -> Result<f64, String> {
     let road = Road::new(context.cores)?;
     let cores = context.cores;
-    let amount = match context.smoke {
-        true => Amount::Frames(SMOKE_FRAMES),
-        false => Amount::Time(LOAD),
-    };
+    let amount = context.amount(SMOKE_FRAMES, LOAD);
     let core = cores.consumer.0;
     let count = Ours::new(program, &format!("count xdp:v1 --poll {poll} --cores {core}"));
     let list = format!("{},{}", cores.producer.0, cores.consumer.0);

@@ -14,8 +14,7 @@ use burstline_xdp::bpf::{
 };
 
 use super::Context;
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::live::{Contender, Road, missing};
 use crate::programs::Ours;
 use crate::programs::our_program;
@@ -42,16 +41,13 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let (program, core) = (our_program()?, context.cores.consumer);
     let command =
         |sink: &str| Ours::new(&program, &format!("generate -o {sink} --size 64 --cores {core}"));
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let rounds = context.turns(
         context.process_runs(),
         || run(context, "v1", &command("inject:v1")),
         || run(context, "w0", &command("xdp:w1")),
     )?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = vec![
+    let details = vec![
         format!(
             "packets of 60 bytes, each with a number, a time and checksums, for {} s at top speed; \
              counted and dropped by an XDP program where they come in; aim {AIM} Mpps",
@@ -61,9 +57,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
          by w1 and in by the other end of its cable"
             .to_owned(),
     ];
-    details.extend(conditions.report());
-    let (unit, better) = ("Mpps", Better::Higher);
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
+    Ok(contest.outcome("Mpps", Better::Higher, rounds, details))
 }
 
 /// Returns the millions of packets a second that `interface` receives, on the near or the far host.

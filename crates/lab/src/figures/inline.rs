@@ -14,23 +14,23 @@
 //! worker has a core.
 
 use std::cell::Cell;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use std::{env, fs, thread};
+use std::{fs, thread};
 
-use burstline_sys::clock;
 use burstline_sys::temporary::TemporaryFolder;
 use serde_json::Value;
 
 use super::Context;
 use super::count_file::run;
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
+use crate::conditions::cycles_per_second;
 use crate::contenders::Sample;
 use crate::programs::Report;
 use crate::programs::our_program;
+use crate::sharing::Other;
 use crate::sharing::giver::{BUSY, GIVER_OPTION, GIVING, Given};
 
 const PACKETS: u64 = 3_000_000;
@@ -51,7 +51,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let packets = if context.smoke { SMOKE_PACKETS } else { PACKETS };
     let folder = TemporaryFolder::create("burstline-inline-").map_err(|error| error.to_string())?;
     let traffic = traffic(&program, &folder, packets)?;
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let last = Cell::new(Done::default());
     let rounds = context.turns(
         context.process_runs(),
@@ -64,12 +64,9 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     )?;
     let seconds = if context.smoke { 0.1 } else { WAITS_SECONDS };
     let waits = waits(&program, &folder, last.get().rate_pps / 2.0, seconds)?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
     let ((ours, peer), last) = (rounds.values_of(NS).medians(), last.get());
-    let (over_ns, ghz) = (ours - peer, cycles_each_ns());
-    let mut details = vec![
+    let (over_ns, ghz) = (ours - peer, cycles_per_second() / 1e9);
+    let details = vec![
         format!(
             "ours: burstline bounce - null: --poll interrupt --inline NAME?workers={WORKERS}, and \
              {WORKERS} processes that pass each packet; peer: the same bounce alone"
@@ -89,8 +86,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
             .to_owned(),
         waits,
     ];
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of_samples(NS, Better::Lower, rounds, details)))
+    Ok(contest.outcome(NS, Better::Lower, rounds, details))
 }
 
 /// Returns a turn's processor time per packet, and its rate by the clock.
@@ -136,8 +132,8 @@ fn inline(
     let report = job.finish(traffic, packets)?;
     let mut cpu_ns = 0;
     let mut passed = 0;
-    for worker in workers {
-        let given = worker.end()?;
+    for mut worker in workers {
+        let given = worker.hear(Given::parse)?;
         cpu_ns += given.cpu_ns;
         passed += given.packets;
     }
@@ -165,8 +161,8 @@ fn waits(
     let time = format!("{:.0}ms", seconds * 1e3);
     let flags = ["-q", "--inline", &inline.words, "--duration", &time];
     let mut job = Job::start(program, &[&source, "null:", "--poll", "busy"], &flags)?;
-    for worker in inline.workers(&[BUSY])? {
-        worker.end()?;
+    for mut worker in inline.workers(&[BUSY])? {
+        worker.hear(Given::parse)?;
     }
     let report = Report::last(&job.said()?)?;
     let wait_ns = &report["bounce"]["inline"]["wait_ns"];
@@ -198,7 +194,7 @@ impl Inline {
     }
 
     /// Starts its workers when it is published.
-    fn workers(&self, more: &[&str]) -> Result<Vec<Worker>, String> {
+    fn workers(&self, more: &[&str]) -> Result<Vec<Other>, String> {
         let socket = &self.socket;
         let until = Instant::now() + START;
         while !Path::new(socket).exists() {
@@ -207,7 +203,12 @@ impl Inline {
             }
             thread::sleep(Duration::from_millis(5));
         }
-        (0..self.workers).map(|log| Worker::start(socket, log, more)).collect()
+        let start = |log: usize| {
+            let log = log.to_string();
+            let words = [&[GIVER_OPTION, socket, &log], more].concat();
+            Other::start(&words, GIVING)
+        };
+        (0..self.workers).map(start).collect()
     }
 }
 
@@ -268,52 +269,4 @@ impl Drop for Job {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// A worker process that passes all waiting packets.
-struct Worker {
-    child: Child,
-    output: BufReader<ChildStdout>,
-}
-
-impl Worker {
-    fn start(socket: &str, log: usize, more: &[&str]) -> Result<Self, String> {
-        let bench = env::current_exe().map_err(|error| error.to_string())?;
-        let mut command = Command::new(bench);
-        command.args([GIVER_OPTION, socket, &log.to_string()]).args(more);
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| error.to_string())?;
-        let output = BufReader::new(child.stdout.take().ok_or("it has no output")?);
-        let mut worker = Self { child, output };
-        match worker.hear()?.trim() == GIVING {
-            true => Ok(worker),
-            false => Err("the process that gives verdicts did not start".to_owned()),
-        }
-    }
-
-    fn hear(&mut self) -> Result<String, String> {
-        let mut line = String::new();
-        self.output.read_line(&mut line).map_err(|error| error.to_string())?;
-        Ok(line)
-    }
-
-    fn end(mut self) -> Result<Given, String> {
-        let line = self.hear()?;
-        Given::parse(&line).ok_or_else(|| format!("the verdict process said `{}`", line.trim()))
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // It has already ended unless an error occurred.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Returns the ticks of the time stamp counter per ns.
-fn cycles_each_ns() -> f64 {
-    let (ns, cycles) = (clock::monotonic_ns(), clock::cycles());
-    thread::sleep(Duration::from_millis(50));
-    (clock::cycles() - cycles) as f64 / (clock::monotonic_ns() - ns) as f64
 }

@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::clock;
-use burstline_testbed::{Amount, Target};
+use burstline_testbed::Target;
 
 use super::Context;
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::contenders::Watch;
-use crate::contest::{Rounds, alternate};
+use crate::contest::Rounds;
 use crate::live::{Contender, Load, Road};
 use crate::programs::our_program;
 use crate::programs::{Ours, Report};
@@ -46,10 +45,7 @@ pub(super) fn live(context: &Context) -> Result<Outcome, String> {
         let core = context.cores.consumer.to_string();
         let count = Ours::new(&program, &format!("count xdp:v1 --poll busy --cores {core}"));
         let contender = Contender::start(&road, &core, &count, &context.stop)?;
-        let amount = match context.smoke {
-            true => Amount::Frames(SMOKE_FRAMES),
-            false => Amount::Time(TIME),
-        };
+        let amount = context.amount(SMOKE_FRAMES, TIME);
         let load = Load { amount, rate_pps: None };
         let inject = || road.inject(Target::Program, load, &context.stop);
         let (injected, samples) = watched(is_watched, context.cores.consumer, inject)?;
@@ -120,22 +116,17 @@ fn compare(
     what: &str,
     turn: impl Fn(bool) -> Result<(f64, u64), String>,
 ) -> Result<Outcome, String> {
-    let conditions = Conditions::watch(context.cores);
-    let rounds = alternate(context.runs, &context.stop, || turn(true), || turn(false))?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
+    let contest = context.begin();
+    let rounds = context.alternate(context.runs, || turn(true), || turn(false))?;
     let samples: Vec<f64> = rounds.ours.iter().map(|(_, samples)| *samples as f64).collect();
     let taken = Quartiles::of(&samples).median;
     let rates = |side: Vec<(f64, u64)>| side.into_iter().map(|(rate, _)| rate).collect();
     let rounds = Rounds { ours: rates(rounds.ours), peer: rates(rounds.peer) };
-    let mut details = vec![
+    let details = vec![
         overhead(&rounds),
         format!("{what}; ours: counters and {taken:.0} samples a turn on its core, peer: none"),
     ];
-    details.extend(conditions.report());
-    let (unit, better) = ("Mpps", Better::Higher);
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
+    Ok(contest.outcome("Mpps", Better::Higher, rounds, details))
 }
 
 /// Describes the throughput cost of watching: by pairs of consecutive turns, and by the fastest

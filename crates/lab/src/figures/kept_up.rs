@@ -20,6 +20,7 @@ const SHARE: f64 = 0.98;
 const AWAY: Duration = Duration::from_micros(200);
 
 /// The observer of one run.
+#[derive(Default)]
 pub(super) struct KeptUp {
     packets_per_s: f64,
     /// Start of the current window, and the counts at that time.
@@ -37,20 +38,7 @@ pub(super) struct KeptUp {
 impl KeptUp {
     /// Creates one for a line of this many packets a second, from time 0 on.
     pub(super) fn new(packets_per_s: f64, before: ReceiveCounts) -> Self {
-        let (since, looked, kept, on_end, longest) = <(_, _, _, _, _)>::default();
-        let (pauses, away, longest_away) = <(_, _, _)>::default();
-        Self {
-            packets_per_s,
-            since,
-            before,
-            looked,
-            kept,
-            on_end,
-            longest,
-            pauses,
-            away,
-            longest_away,
-        }
+        Self { packets_per_s, before, ..Self::default() }
     }
 
     /// Checks the counts; the driver must call it all the time.

@@ -23,9 +23,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use burstline_testbed::Bed;
+use burstline_testbed::{Amount, Bed};
 
-use crate::compared::Outcome;
+use crate::compared::{Better, Compared, Measured, Outcome};
+use crate::conditions::Conditions;
 use crate::contenders;
 use crate::contest::{Rounds, alternate};
 use crate::live::{programs, watched};
@@ -69,10 +70,49 @@ impl Seen {
     }
 }
 
+/// A comparison that has begun. Other programs' load of the machine is measured from then on.
+struct Contest<'c> {
+    context: &'c Context,
+    conditions: Conditions,
+}
+
+impl Contest<'_> {
+    /// Returns the outcome: `name` is the unit of values, or the metric of samples. Adds the
+    /// conditions to the details. In a smoke run, nothing but success counts.
+    fn outcome<T: Measured>(
+        self,
+        name: &'static str,
+        better: Better,
+        rounds: Rounds<T>,
+        mut details: Vec<String>,
+    ) -> Outcome {
+        if self.context.smoke {
+            return Outcome::Smoke;
+        }
+        details.extend(self.conditions.report());
+        Outcome::Measured(Compared::of(name, better, rounds, details))
+    }
+}
+
 /// Interval between looks at the pages of a side, some of which live for a few ms.
 const LOOK: Duration = Duration::from_millis(2);
 
 impl Context {
+    /// Begins a comparison.
+    fn begin(&self) -> Contest<'_> {
+        Contest { context: self, conditions: Conditions::watch(self.cores) }
+    }
+
+    /// Runs both sides as [`alternate`] does.
+    fn alternate<T>(
+        &self,
+        runs: usize,
+        ours: impl FnMut() -> Result<T, String>,
+        peer: impl FnMut() -> Result<T, String>,
+    ) -> Result<Rounds<T>, String> {
+        alternate(runs, &self.stop, ours, peer)
+    }
+
     /// Looks at the interfaces of a turn's hosts, after its first turn. `before` is from before its
     /// packets came.
     fn look_at(&self, bed: &Bed, before: &Served) {
@@ -90,7 +130,7 @@ impl Context {
         mut peer: impl FnMut() -> Result<T, String>,
     ) -> Result<Rounds<T>, String> {
         let ours = || self.turn(0, &mut ours);
-        alternate(runs, &self.stop, ours, || self.turn(1, &mut peer))
+        self.alternate(runs, ours, || self.turn(1, &mut peer))
     }
 
     /// Does a turn. In the first of a side, looks at the pages of the programs that it starts.
@@ -106,6 +146,11 @@ impl Context {
     /// Keeps the pages of a side's first turn.
     fn saw(&self, side: usize, pages: impl FnOnce() -> Pages) {
         self.seen.lock().pages[side].get_or_insert_with(pages);
+    }
+
+    /// Returns what to inject in a turn: in a smoke run this many frames, else for this long.
+    fn amount(&self, frames: u64, time: Duration) -> Amount {
+        if self.smoke { Amount::Frames(frames) } else { Amount::Time(time) }
     }
 
     /// Measured runs a side where each is a process that has to be started.

@@ -13,8 +13,8 @@
 //! show how often, and for how long, the core was away.
 
 use std::sync::atomic::AtomicBool;
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
 use burstline_engine::{EngineError, Inlet, Limits, PollMode, Progress, Run, Threads, generate};
 use burstline_port::{Address, OpenOptions, PortError, Sink, open_sink};
@@ -23,9 +23,8 @@ use burstline_sys::clock;
 use burstline_sys::scheduling::{self, SchedulingClass};
 use burstline_testbed::{Bed, NEAR};
 
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
-use crate::contest::alternate;
+use crate::compared::{Better, Outcome};
+use crate::conditions::Ticks;
 use crate::figures::Context;
 use crate::live::missing;
 use crate::scenario::machine::Served;
@@ -78,12 +77,11 @@ type OpenSink<'a> = dyn Fn() -> Result<Box<dyn Sink>, PortError> + 'a;
 fn compare(context: &Context, sink: &str, open: &OpenSink<'_>) -> Result<Outcome, String> {
     let run = if context.smoke { SMOKE_RUN } else { RUN };
     let core = context.cores.consumer;
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let (mut all_ours, mut all_bare) = (Vec::new(), Vec::new());
     let normal = SchedulingClass::Normal;
-    let rounds = alternate(
+    let rounds = context.alternate(
         context.process_runs(),
-        &context.stop,
         || {
             let late = paced(core, run, normal, open).map_err(|error| error.to_string())?;
             all_ours.push(late);
@@ -117,9 +115,7 @@ fn compare(context: &Context, sink: &str, open: &OpenSink<'_>) -> Result<Outcome
         Ok((ours, bare)) => format!("with --priority fifo:1: ours {ours}; floor {bare}"),
         Err(why) => format!("with --priority fifo:1: not run, because {why}"),
     });
-    details.extend(conditions.report());
-    let (better, unit) = (Better::Lower, "us late at p99");
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)).here())
+    Ok(contest.outcome("us late at p99", Better::Lower, rounds, details).here())
 }
 
 impl std::fmt::Display for Late {
@@ -197,7 +193,7 @@ fn bare(core: CoreId, run: Duration, class: SchedulingClass) -> Result<Late, Str
 /// Describes how often the core was away from a loop that only reads the clock, and how often the
 /// hypervisor reports that.
 fn gaps(core: CoreId, run: Duration) -> String {
-    let stolen = steal_ticks();
+    let before = Ticks::now();
     let least_ns = (GAPS_US[0] * 1e3) as u64;
     let found = on_core(core, SchedulingClass::Normal, || {
         let mut gaps_ns = Vec::with_capacity(1 << 16);
@@ -219,7 +215,8 @@ fn gaps(core: CoreId, run: Duration) -> String {
     let seconds = run.as_secs_f64();
     let above = |least: f64| us.iter().filter(|gap| **gap >= least).count() as f64 / seconds;
     let counts = GAPS_US.map(|least| format!("{:.0} of {least} us", above(least))).join(", ");
-    let stolen = steal_ticks().zip(stolen).map(|(now, then)| (now - then).to_string());
+    let stolen = Ticks::now().zip(before);
+    let stolen = stolen.map(|(now, before)| now.since(before).stolen().to_string());
     format!(
         "gaps of a loop that reads the clock on core {core}, per second: {counts} or more; the \
          longest {:.0} us, {:.2}% of the time in all; steal {} ticks",
@@ -227,10 +224,4 @@ fn gaps(core: CoreId, run: Duration) -> String {
         us.iter().sum::<f64>() / (seconds * 1e4),
         stolen.as_deref().unwrap_or("unknown")
     )
-}
-
-/// Returns the ticks stolen by the hypervisor on all cores. Source: proc_stat(5).
-fn steal_ticks() -> Option<u64> {
-    let text = fs::read_to_string("/proc/stat").ok()?;
-    text.lines().next()?.split_whitespace().nth(8)?.parse().ok()
 }

@@ -9,8 +9,9 @@ use crate::record::{
     Chart, Comparison, ContenderInfo, Distance, Doubt, Pages, Record, Row, program_sources,
 };
 use crate::scenario::Begun;
+use crate::scenario::run::distance::Look;
 use crate::scenario::run::one_line;
-use burstline_sys::distance::one_way_ns;
+use crate::threads::Cores;
 
 /// Prefix of a doubt among a figure's details.
 const DOUBT: &str = "doubt: ";
@@ -37,10 +38,9 @@ pub enum Done {
 /// Measures a figure; `command` is the command line.
 pub fn run(entry: &'static Entry, context: &Context, command: &str) -> Done {
     let begun = Begun::now();
-    let cores = context.cores;
+    let Cores { producer, consumer } = context.cores;
     // A smoke run has no figures.
-    let look = || (!context.smoke).then(|| one_way_ns(cores.producer, cores.consumer)).flatten();
-    let before = look();
+    let before = (!context.smoke).then(|| Look::between([producer, consumer])).flatten();
     let measured = entry.measure(context);
     // Of a figure that failed, too: the next one has its own.
     let seen = std::mem::take(&mut *context.seen.lock());
@@ -50,11 +50,7 @@ pub fn run(entry: &'static Entry, context: &Context, command: &str) -> Done {
         Ok(Outcome::NotHere(why)) => return Done::NotHere(why),
         Err(why) => return Done::Failed(why),
     };
-    let distance = before.zip(look()).map(|(before_ns, after_ns)| Distance {
-        cores: [cores.producer.0, cores.consumer.0],
-        before_ns,
-        after_ns,
-    });
+    let distance = before.and_then(Look::again);
     let record = record(entry, begun.record(&entry.name, command), compared, distance);
     Done::Measured(Box::new(with(seen, record)))
 }
@@ -102,8 +98,7 @@ fn record(
     compared: Compared,
     distance: Option<Distance>,
 ) -> Record {
-    let Compared { sides, metric, better, details } = compared;
-    let sides = named(sides, &entry.rival);
+    let Compared { sides, metric, better, details } = compared.named([OURS, &entry.rival]);
     record.title = format!("Figure {}: ours beside {}", record.scenario, sides[1].contender);
     record.about = "A figure of the bench: both sides take turns in one process, after one \
                     warm-up turn each."
@@ -144,14 +139,6 @@ fn record(
         record.doubts.push(Doubt::new("distance-changed", text));
     }
     record
-}
-
-/// Gives the sides their names in records.
-fn named(mut sides: Vec<Side>, rival: &'static str) -> Vec<Side> {
-    for (side, name) in sides.iter_mut().zip([OURS, rival]) {
-        side.contender = name;
-    }
-    sides
 }
 
 /// Returns the info of a side; the rival's is from the table.
@@ -208,7 +195,7 @@ mod tests {
         };
         let peer = vec![sample(vec![interface("v1")]), sample(vec![interface("v2")])];
         let rounds = Rounds { ours: vec![sample(Vec::new()); 2], peer };
-        let compared = Compared::of_samples("mpps", Better::Higher, rounds, Vec::new());
+        let compared = Compared::of("mpps", Better::Higher, rounds, Vec::new());
         let entry = crate::figures::all().iter().find(|entry| entry.name == "xdp-rx-testpmd");
         let empty = Begun::now().record("xdp-rx-testpmd", "bench xdp-rx-testpmd");
         let record = record(entry.unwrap(), empty, compared, None);

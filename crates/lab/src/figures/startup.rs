@@ -17,8 +17,7 @@ use std::time::Duration;
 use burstline_testbed::{Amount, Target};
 
 use super::Context;
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::contest::Rounds;
 use crate::live::{Contender, Load, Road, missing};
 use crate::programs::our_program;
@@ -55,7 +54,7 @@ pub(super) fn measure(context: &Context, poll: &'static str) -> Result<Outcome, 
         (_, true) => (100, Duration::from_secs(10)),
         _ => (10, Duration::from_millis(500)),
     };
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let side = Side { context, program: &program, poll };
     let rate_pps = if context.smoke { RATES_PPS.start } else { side.rate_without_loss()? };
     let mut rounds = Rounds::default();
@@ -67,12 +66,9 @@ pub(super) fn measure(context: &Context, poll: &'static str) -> Result<Outcome, 
             values.push(100.0 * received as f64 / offered as f64);
         }
     }
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
     let whole = |lost: &[u64]| lost.iter().filter(|&&lost| lost == 0).count();
     let [after, without] = &lost;
-    let mut details = vec![
+    let details = vec![
         format!(
             "`burstline count xdp:v1?frames={FRAMES} --poll {poll}`, 1 s at {rate_pps} frames a \
              second: 7/8 of a rate received for {STEADY:?} without loss"
@@ -88,9 +84,7 @@ pub(super) fn measure(context: &Context, poll: &'static str) -> Result<Outcome, 
             without.iter().sum::<u64>()
         ),
     ];
-    details.extend(conditions.report());
-    let (better, unit) = (Better::Higher, "% received");
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
+    Ok(contest.outcome("% received", Better::Higher, rounds, details))
 }
 
 /// Our program in one mode.

@@ -31,14 +31,12 @@ use std::cell::RefCell;
 
 use burstline_testbed::Program;
 
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::contenders::Sample;
-use crate::contest::{Rounds, alternate};
+use crate::contest::Rounds;
 use crate::live::{Road, missing, pages_of};
 use crate::programs::{Memory, RING, Testpmd};
 use crate::record::Pages;
-use crate::statistics::Quartiles;
 
 use super::Context;
 use crate::programs::our_program;
@@ -106,27 +104,22 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         return Err("huge pages, which both ends of a cable share, cannot be reserved".to_owned());
     }
     let program = our_program()?;
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let broken = RefCell::new(Vec::new());
     let side = |go: Go<'_>| whole_turn(context, setting.cable, &broken, go);
-    let rounds = alternate(
+    let rounds = context.alternate(
         context.process_runs(),
-        &context.stop,
         || side(&|road| ours::turn(context, &setting, &program, road)),
         || side(&|road| setting.rival.turn(context, &setting, road)),
     )?;
     rounds.have_pages()?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
     let mut details = details(context, &setting, &rounds);
     let broken = broken.into_inner();
     if let Some(last) = broken.last() {
         let turns = broken.len();
         details.push(format!("testpmd failed in {turns} turns, which were repeated: {last}"));
     }
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of_samples("mpps", Better::Higher, rounds, details)))
+    Ok(contest.outcome("mpps", Better::Higher, rounds, details))
 }
 
 /// Runs a side's turn. A turn with memif ports in which testpmd fails is repeated, up to
@@ -184,11 +177,7 @@ fn close(loaded: &Loaded, carried: &Carried) -> Result<(), String> {
 }
 
 fn details(context: &Context, setting: &Setting, rounds: &Rounds<Sample>) -> Vec<String> {
-    let cycles = |samples: &[Sample]| {
-        let of = samples.iter().filter_map(|sample| sample.figures.get("cycles"));
-        Quartiles::of(&of.map(|value| value.value).collect::<Vec<_>>()).median
-    };
-    let (ours, rival) = (cycles(&rounds.ours), cycles(&rounds.peer));
+    let (ours, rival) = rounds.values_of("cycles").medians();
     vec![
         "packets a second that came back to their sender, both directions together".to_owned(),
         format!(

@@ -5,21 +5,21 @@
 //!   Entry: scenario, size, rate, case --> Job --> ours | rival in turns --> one metric of both
 //! ```
 
-use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Context;
 use super::entry::{Entry, Shown};
-use crate::compared::{Compared, Outcome, Side};
+use crate::compared::{Compared, Outcome, Side, values_of};
 use crate::conditions::Conditions;
 use crate::contenders::{self, Adapter, Job, ROUND_PACKETS, Sample, Searches};
-use crate::contest::{Rounds, alternate};
+use crate::contest::{Rounds, alternate_all};
 use crate::instructions;
-use crate::live::{OUT, interfaces};
+use crate::live::interfaces;
 use crate::programs::our_program;
 use crate::scenario::{Places, Rate, Scenario, Work, built_in};
 use crate::statistics::Quartiles;
+use crate::threads::Cores;
 
 /// Length of a live turn, and of a smoke run's.
 const LIVE: Duration = Duration::from_secs(2);
@@ -75,7 +75,7 @@ pub(super) fn measure(context: &Context, figure: &'static Entry) -> Result<Outco
     }
     details.extend(conditions.report());
     let Shown { name, better, .. } = figure.metric.shown();
-    let mut compared = Compared::of_samples(name, better, turns.rounds, details);
+    let mut compared = Compared::of(name, better, turns.rounds, details);
     let beside = figure.beside.iter().zip(turns.beside);
     let beside = beside.map(|(contender, samples)| {
         let pages = Sample::page_kinds(samples.iter());
@@ -115,27 +115,19 @@ impl Entry {
             0 => scenario.amounts.time,
             seconds => Duration::from_secs(seconds),
         };
+        let Cores { producer: generator, consumer } = context.cores;
+        let places = Places { generator, contender: vec![consumer] };
         Job {
-            work: scenario.work,
             size_bytes: self.size_bytes,
             rate: self.rate(),
             case: self.case.as_deref(),
-            places: Places {
-                generator: context.cores.producer,
-                contender: vec![context.cores.consumer],
-            },
-            sends_by: "v1",
             comes_in: interfaces(scenario.ports),
-            goes_out: OUT.to_owned(),
-            remote: None,
             workers: scenario.workers,
             time,
             packets: context.smoke.then_some(SMOKE_PACKETS),
             link_gbps: scenario.link_gbps,
-            rfc2544: None,
             program,
-            stop: &context.stop,
-            searches,
+            ..Job::new(scenario.work, places, &context.stop, searches)
         }
     }
 
@@ -149,29 +141,18 @@ impl Entry {
             Ok::<_, String>(sample)
         };
         let all: Vec<_> = self.contenders().collect();
-        let (pair, others) = all.split_at(2);
-        let beside = RefCell::new(vec![Vec::new(); others.len()]);
-        let ours = || {
-            for (samples, &other) in beside.borrow_mut().iter_mut().zip(others) {
-                samples.push(turn(other)?);
-            }
-            turn(pair[0])
-        };
-        let rounds = alternate(context.process_runs(), &context.stop, ours, || turn(pair[1]))?;
-        let mut beside = beside.into_inner();
-        // The first turn is the warm-up.
-        beside.iter_mut().for_each(|samples| drop(samples.remove(0)));
-        Ok(Turns { rounds, beside })
+        let runs = context.process_runs();
+        let sides = alternate_all(runs, all.len(), &context.stop, |side| turn(all[side]))?;
+        let mut sides = sides.into_iter();
+        let mut next = || sides.next().unwrap_or_default();
+        let rounds = Rounds { ours: next(), peer: next() };
+        Ok(Turns { rounds, beside: sides.collect() })
     }
 
     /// Formats the metric of each contender.
     fn medians(&self, turns: &Turns) -> String {
         let Shown { name, unit, better, .. } = self.metric.shown();
-        let median = |samples: &[Sample]| {
-            let values: Vec<f64> =
-                samples.iter().map(|sample| sample.figures[name].value).collect();
-            Quartiles::of(&values).median
-        };
+        let median = |samples: &[Sample]| Quartiles::of(&values_of(samples, name)).median;
         let (ours, peer) = (median(&turns.rounds.ours), median(&turns.rounds.peer));
         let mut text =
             format!("ours {ours:.2} {unit}, peer {peer:.2}, ratio {:.2}", better.ratio(ours, peer));

@@ -46,6 +46,13 @@ pub fn with_all(command: &str) -> String {
     format!("{WITH_ALL} {command}")
 }
 
+/// Returns whether a process has ended, even if not yet waited for. Source: proc_pid_stat(5).
+pub(crate) fn has_ended(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name before the state may contain brackets.
+    stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('Z'))
+}
+
 impl<'a> Contender<'a> {
     /// Starts a program on the far host, on the cores in `cores`, with huge pages if available.
     /// Returns when it is [ready](crate::programs::Ready).
@@ -108,9 +115,7 @@ impl<'a> Contender<'a> {
 
     /// Returns whether it has ended, including as a zombie.
     pub fn has_ended(&self) -> bool {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process_id()));
-        // Source: proc_pid_stat(5); the name before it may contain brackets.
-        stat.map_or(true, |stat| stat.rsplit(") ").next().is_none_or(|rest| rest.starts_with('Z')))
+        has_ended(self.process_id())
     }
 
     /// Returns its process, or the one that waits for it.

@@ -24,6 +24,7 @@ mod pages;
 mod store;
 mod turns;
 
+pub(crate) use contender::has_ended;
 pub use contender::{Contender, with_all};
 pub use core_time::CoreTime;
 pub use flows::FLOWS;

@@ -18,23 +18,20 @@ pub struct Conditions {
     start: Option<Ticks>,
 }
 
-/// Time in units of the kernel's user-visible clock tick.
-#[derive(Clone, Copy, Debug)]
-struct Ticks {
-    /// Busy time of all cores.
-    busy: u64,
-    /// Total time of all cores.
-    all: u64,
-    /// Number of cores.
+/// Ticks of all cores since the start of the machine, in the kernel's user-visible unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticks {
+    /// user nice system idle iowait irq softirq steal; guest time is included in the first two.
+    fields: [u64; 8],
     cores: u64,
-    /// Time of this process and its children, ended or running.
+    /// The part of this process and its children, ended or running.
     own: u64,
 }
 
 impl Conditions {
     /// Starts to watch.
     pub fn watch(cores: Cores) -> Self {
-        Self { cores, start: ticks() }
+        Self { cores, start: Ticks::now() }
     }
 
     /// Returns one line of conditions, and one for each doubt.
@@ -57,26 +54,59 @@ impl Conditions {
 
     /// Returns the average number of cores busy with other work since the start.
     fn other_cores(&self) -> Option<f64> {
-        let (start, now) = (self.start?, ticks()?);
-        let all = now.all.saturating_sub(start.all);
-        let busy = now.busy.saturating_sub(start.busy);
-        let other = busy.saturating_sub(now.own.saturating_sub(start.own));
-        (all > 0).then(|| other as f64 * now.cores as f64 / all as f64)
+        let spent = Ticks::now()?.since(self.start?);
+        (spent.all() > 0).then(|| spent.others(spent.busy()))
     }
 }
 
-fn ticks() -> Option<Ticks> {
-    let machine = fs::read_to_string("/proc/stat").ok()?;
-    let own = fs::read_to_string("/proc/self/stat").ok()?;
-    let mut ticks = parse(&machine, &own)?;
-    ticks.own += ticks_of_children();
-    Some(ticks)
-}
+impl Ticks {
+    /// Reads them; `None` if the kernel does not tell.
+    pub(crate) fn now() -> Option<Self> {
+        let machine = fs::read_to_string("/proc/stat").ok()?;
+        let (_, own) = spent(&fs::read_to_string("/proc/self/stat").ok()?)?;
+        Self::parse(&machine, own + ticks_of_children())
+    }
 
-/// Returns the ticks of this process and its children, ended or running.
-pub(crate) fn own_ticks() -> Option<u64> {
-    let (_, own) = spent(&fs::read_to_string("/proc/self/stat").ok()?)?;
-    Some(own + ticks_of_children())
+    /// Source: proc_stat(5).
+    pub(crate) fn parse(machine: &str, own: u64) -> Option<Self> {
+        let total = machine.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        let fields = total.split_whitespace().take(8).map(str::parse);
+        let fields: Vec<u64> = fields.collect::<Result<_, _>>().ok()?;
+        let is_core = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
+        let cores = machine.lines().filter(is_core).count() as u64;
+        Some(Self { fields: fields.try_into().ok()?, cores, own })
+    }
+
+    /// Returns the ticks since an earlier reading.
+    pub(crate) fn since(self, start: Self) -> Self {
+        let fields = std::array::from_fn(|at| self.fields[at].saturating_sub(start.fields[at]));
+        Self { fields, own: self.own.saturating_sub(start.own), ..self }
+    }
+
+    /// Returns all time, including idle.
+    pub(crate) fn all(self) -> u64 {
+        self.fields.iter().sum()
+    }
+
+    /// Returns the time in programs and in the kernel on their behalf.
+    pub(crate) fn programs(self) -> u64 {
+        self.fields[..3].iter().sum()
+    }
+
+    /// Returns the time stolen by the host.
+    pub(crate) fn stolen(self) -> u64 {
+        self.fields[7]
+    }
+
+    /// Returns the time that cores were not idle.
+    fn busy(self) -> u64 {
+        self.all() - self.fields[3] - self.fields[4]
+    }
+
+    /// Returns the average number of cores that this time less our own is. There was some time.
+    pub(crate) fn others(self, ticks: u64) -> f64 {
+        ticks.saturating_sub(self.own) as f64 * self.cores as f64 / self.all() as f64
+    }
 }
 
 /// Returns the ticks of running children; those of ended ones are in the process's own account.
@@ -88,21 +118,8 @@ fn ticks_of_children() -> u64 {
     stats.filter_map(|stat| spent(&stat)).filter(|&(parent, _)| parent == own).map(|of| of.1).sum()
 }
 
-/// Parses the counters. Source: proc_stat(5), proc_pid_stat(5).
-fn parse(machine: &str, own: &str) -> Option<Ticks> {
-    let total = machine.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    // user nice system idle iowait irq softirq steal; guest time is included in the first two.
-    let fields: Vec<u64> =
-        total.split_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
-    let all = fields.iter().sum();
-    let idle = fields.get(3)? + fields.get(4)?;
-    let is_core = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
-    let cores = machine.lines().filter(is_core).count() as u64;
-    let (_, own) = spent(own)?;
-    Some(Ticks { busy: all - idle, all, cores, own })
-}
-
 /// Parses a process's parent, and its ticks with those of the children it has waited for.
+/// Source: proc_pid_stat(5).
 fn spent(stat: &str) -> Option<(u32, u64)> {
     // The program's name is in parentheses and may hold anything; state is the next field.
     let (_, fields) = stat.rsplit_once(')')?;
@@ -139,8 +156,9 @@ mod tests {
     fn ticks_of_the_machine_and_of_this_process_and_its_children() {
         let machine = "cpu  10 1 5 100 4 1 2 3 7 0\ncpu0 1 2 3\ncpu1 1 2 3\nintr 5\n";
         let own = "42 (a ) b) R 1 1 1 0 -1 0 0 0 0 0 20 3 200 30 20 0 1 0";
-        let ticks = parse(machine, own).unwrap();
-        assert_eq!((ticks.all, ticks.busy, ticks.cores, ticks.own), (126, 22, 2, 253));
-        assert!(parse("intr 5\n", own).is_none());
+        let (parent, own) = spent(own).unwrap();
+        let ticks = Ticks::parse(machine, own).unwrap();
+        assert_eq!((ticks.all(), ticks.busy(), ticks.cores, parent), (126, 22, 2, 1));
+        assert_eq!((ticks.own, Ticks::parse("intr 5\n", own)), (253, None));
     }
 }

@@ -1,4 +1,4 @@
-//! Runs two sides of a comparison in turns.
+//! Lets contenders take turns, for figures and for scenarios.
 //!
 //! The machine's speed drifts over minutes and differs from process to process. Runs that alternate
 //! in one process see the same drift, and it cancels in a ratio of medians.
@@ -33,29 +33,76 @@ pub fn go_on(stop: &AtomicBool) -> Result<(), String> {
     if stop.load(Relaxed) { Err("interrupted".to_owned()) } else { Ok(()) }
 }
 
-/// Runs each side once to warm up and then `runs` times in turns. The first side alternates, too.
+/// Returns the turns of all rounds: the round, and the number of the contender. `order` returns
+/// the contenders of a round when it begins, or `None` to have no more rounds.
+pub(crate) fn turns(
+    rounds: usize,
+    mut order: impl FnMut(usize) -> Option<Vec<usize>>,
+) -> impl Iterator<Item = (usize, usize)> {
+    let round = move |round| Some((round, order(round)?));
+    let begun = (0..rounds).map_while(round);
+    begun.flat_map(|(round, order)| order.into_iter().map(move |number| (round, number)))
+}
+
+/// Runs each of `sides` once to warm up and then `runs` times in turns. Ours (0) and the rival (1)
+/// alternate as the first; further sides have their turns before ours.
 ///
 /// # Errors
 /// The first error of a side, or that `stop` was set, which is checked before each run.
+pub fn alternate_all<T>(
+    runs: usize,
+    sides: usize,
+    stop: &AtomicBool,
+    mut turn: impl FnMut(usize) -> Result<T, String>,
+) -> Result<Vec<Vec<T>>, String> {
+    let mut values: Vec<Vec<T>> = (0..sides).map(|_| Vec::with_capacity(runs)).collect();
+    let order = |round: usize| -> Option<Vec<usize>> {
+        let others = 2..sides;
+        Some(match round % 2 {
+            0 => others.chain([0, 1]).collect(),
+            _ => [1].into_iter().chain(others).chain([0]).collect(),
+        })
+    };
+    for (round, side) in turns(runs + 1, order) {
+        go_on(stop)?;
+        let value = turn(side)?;
+        if round > 0 {
+            values[side].push(value);
+        }
+    }
+    Ok(values)
+}
+
+/// Runs ours and the rival as [`alternate_all`] does.
+///
+/// # Errors
+/// As [`alternate_all`].
 pub fn alternate<T>(
     runs: usize,
     stop: &AtomicBool,
     mut ours: impl FnMut() -> Result<T, String>,
     mut peer: impl FnMut() -> Result<T, String>,
 ) -> Result<Rounds<T>, String> {
-    let mut rounds = Rounds { ours: Vec::new(), peer: Vec::new() };
-    for round in 0..=runs {
-        for turn in 0..2 {
-            go_on(stop)?;
-            let is_ours = (round + turn) % 2 == 0;
-            let value = if is_ours { ours()? } else { peer()? };
-            let side = if is_ours { &mut rounds.ours } else { &mut rounds.peer };
-            if round > 0 {
-                side.push(value);
-            }
+    let turn = |side: usize| if side == 0 { ours() } else { peer() };
+    let mut sides = alternate_all(runs, 2, stop, turn)?.into_iter();
+    let mut next = || sides.next().unwrap_or_default();
+    Ok(Rounds { ours: next(), peer: next() })
+}
+
+/// A seeded order of turns. Source: Fisher and Yates; Knuth's MMIX for the numbers.
+pub(crate) struct Shuffle(pub(crate) u64);
+
+impl Shuffle {
+    /// Returns the next order of this many contenders.
+    pub(crate) fn of(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        for at in (1..count).rev() {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let other = ((self.0 >> 33) % (at as u64 + 1)) as usize;
+            order.swap(at, other);
         }
+        order
     }
-    Ok(rounds)
 }
 
 #[cfg(test)]
@@ -77,6 +124,31 @@ mod tests {
         let rounds = alternate(3, &AtomicBool::new(false), side('o', 1.0), side('p', 2.0)).unwrap();
         assert_eq!(rounds, Rounds { ours: vec![1.0; 3], peer: vec![2.0; 3] });
         assert_eq!(order.into_inner(), "oppooppo");
+    }
+
+    #[test]
+    fn further_sides_have_their_turns_before_ours() {
+        let mut order = Vec::new();
+        let values = alternate_all(2, 4, &AtomicBool::new(false), |side| {
+            order.push(side);
+            Ok(side)
+        });
+        assert_eq!(values, Ok(vec![vec![0; 2], vec![1; 2], vec![2; 2], vec![3; 2]]));
+        assert_eq!(order, [2, 3, 0, 1, 1, 2, 3, 0, 2, 3, 0, 1]);
+    }
+
+    #[test]
+    fn the_order_of_turns_is_that_of_the_seed() {
+        let orders = |seed| {
+            let mut shuffle = Shuffle(seed);
+            (0..8).map(|_| shuffle.of(4)).collect::<Vec<_>>()
+        };
+        assert_eq!(orders(7), orders(7));
+        assert_ne!(orders(7), orders(8));
+        for mut order in orders(7) {
+            order.sort_unstable();
+            assert_eq!(order, [0, 1, 2, 3]);
+        }
     }
 
     #[test]

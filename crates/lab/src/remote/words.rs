@@ -122,13 +122,6 @@ pub struct Sent {
     pub made_pps: f64,
 }
 
-impl Sent {
-    /// Returns the duration in s.
-    pub fn seconds(&self) -> f64 {
-        if self.made_pps > 0.0 { self.made as f64 / self.made_pps } else { 0.0 }
-    }
-}
-
 /// The result of timing, by the other machine's clock alone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timed {

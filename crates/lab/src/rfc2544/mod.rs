@@ -23,7 +23,6 @@ mod size;
 mod tester;
 
 use std::fmt::Display;
-use std::fs;
 
 use burstline_sys::affinity::{CoreId, allowed_cores};
 use burstline_wire::ethernet::GAP_BYTES;
@@ -35,7 +34,7 @@ pub use tester::Trial;
 pub(crate) use tester::{Ends, TrialLoad};
 
 use crate::contenders::{Adapter, Job, Live, Sample};
-use crate::live::Road;
+use crate::live::{Road, has_ended};
 use crate::scenario::{Scenario, Work};
 use size::Task;
 
@@ -87,7 +86,7 @@ pub(crate) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sa
     let running = live.start(job, road)?;
     let task = Task::new(job, tester_cores(job))?;
     let mut found = road.bed().near.run(move || task.run());
-    let is_over = running.processes().into_iter().any(is_over);
+    let is_over = running.processes().into_iter().any(has_ended);
     let own = running.end(0);
     match &own {
         Err(why) if is_over => found.ended = Some(format!("the device ended: {why}")),
@@ -97,12 +96,6 @@ pub(crate) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sa
     }
     let pages = own.ok().and_then(|own| own.pages);
     Ok(Sample { pages, ..found.into_sample()? })
-}
-
-/// Returns whether a child process has ended, even if not yet waited for. Source: proc_pid_stat(5).
-fn is_over(process: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('Z'))
 }
 
 /// Returns the sender's and the receiver's cores. By default the sender has the generator's core,

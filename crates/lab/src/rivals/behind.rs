@@ -114,7 +114,7 @@ impl<'a> Pooled<'a> {
     pub fn new(rules: &[Vec<u8>], arena: &'a Arena) -> Result<Self, String> {
         Ok(Self {
             database: Database::of(rules, Memory::One)?,
-            pool: Pool::new("behind", arena, OBJECTS),
+            pool: Pool::new(arena, OBJECTS),
             caches: Caches::new(CACHE),
             ring: Spsc::new(arena, POINTERS),
         })

@@ -257,7 +257,7 @@ impl<'a> Scattered<'a> {
         packets: usize,
     ) -> Result<Self, String> {
         let database = Database::of(rules, memory)?;
-        let pool = Pool::new("contents", arena, packets + BURST);
+        let pool = Pool::new(arena, packets + BURST);
         let (mut cache, mut buffers) = (Cache::new(0), vec![Address::NOWHERE; packets]);
         for buffer in &mut buffers {
             assert!(pool.take(&mut cache, std::slice::from_mut(buffer)), "it has one for each");

@@ -28,7 +28,7 @@ use super::staged::cpu_ns;
 use super::{BURST, Run};
 use crate::arena::Arena;
 use crate::lines::{self, LINES, Line};
-use crate::pages::{PAGES_OF_A_START, Reservation, with_best};
+use crate::pages::{PAGES_OF_A_START, Reservation};
 use crate::threads::{Cores, run_together};
 use crate::traffic::Traffic;
 
@@ -127,8 +127,7 @@ struct Output {
 /// # Errors
 /// If there is not enough memory.
 pub fn output_arena() -> Result<Arena, String> {
-    let arena = with_best(OUTPUT_ARENA_BYTES, |pages| Arena::create(OUTPUT_ARENA_BYTES, pages));
-    arena.map_err(|error| error.to_string())
+    Arena::in_best_pages(OUTPUT_ARENA_BYTES)
 }
 
 impl Output {

@@ -2,7 +2,7 @@
 //!
 //! | rival | design |
 //! |---|---|
-//! | [`scattered`] | a named pool of fixed objects, CAS ring of the free ones, cache a core |
+//! | [`scattered`] | a pool of fixed objects, CAS ring of the free ones, cache a core |
 //! | [`balancer`] | the same, with a pointer ring for each of four workers |
 //! | [`lean`] | a few hundred buffers, one ring in each direction, one thread at each end |
 //! | [`staged`] | receive, merge by burst, copy: many ports into one queue of the pool's objects |

@@ -1,4 +1,4 @@
-//! A named pool of fixed objects, with a ring of free objects and a cache for each core.
+//! A pool of fixed objects, with a ring of free objects and a cache for each core.
 //!
 //! ```text
 //!   core 0: cache --\                          /-- cache :core 1
@@ -39,19 +39,18 @@ pub const MAX_CACHE: usize = 512;
 
 /// A pool.
 pub struct Pool<'a> {
-    name: &'static str,
     count: usize,
     free: Ring<'a, Address>,
 }
 
 impl<'a> Pool<'a> {
     /// Creates `count` objects, at least a burst of them; all are free.
-    pub fn new(name: &'static str, arena: &'a Arena, count: usize) -> Self {
-        Self::with_room(name, arena, count, DATA_BYTES)
+    pub fn new(arena: &'a Arena, count: usize) -> Self {
+        Self::with_room(arena, count, DATA_BYTES)
     }
 
     /// Like [`new`](Self::new), each with space for a packet of `room` bytes.
-    pub fn with_room(name: &'static str, arena: &'a Arena, count: usize, room: usize) -> Self {
+    pub fn with_room(arena: &'a Arena, count: usize, room: usize) -> Self {
         let stride = stride_bytes(room);
         assert!(count >= BURST, "a pool of {count} objects cannot fill a burst");
         let free = Ring::new(arena, count.next_power_of_two());
@@ -61,17 +60,7 @@ impl<'a> Pool<'a> {
             let object = unsafe { objects.add(index * stride) };
             assert!(free.enqueue(&[Address(object.as_ptr())]), "the ring has room for all");
         }
-        Self { name, count, free }
-    }
-
-    /// Returns its name.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// Returns its number of objects.
-    pub fn count(&self) -> usize {
-        self.count
+        Self { count, free }
     }
 
     /// Takes exactly `objects.len()` objects, or none.
@@ -148,7 +137,7 @@ mod tests {
     fn objects_are_distinct_and_none_is_lost_whatever_the_cache() {
         for size in [0, 64, 256] {
             let arena = Arena::create(2 << 20, PageChoice::Size4K).unwrap();
-            let pool = Pool::new("test", &arena, 511);
+            let pool = Pool::new(&arena, 511);
             let (mut here, mut there) = (Cache::new(size), Cache::new(size));
             let mut burst = [Address::NOWHERE; BURST];
             for _ in 0..1000 {
@@ -162,14 +151,14 @@ mod tests {
                     assert!(seen.insert(burst[0].0 as usize), "an object came twice");
                 }
             }
-            assert_eq!((seen.len(), pool.count(), pool.name()), (511, 511, "test"));
+            assert_eq!(seen.len(), 511);
         }
     }
 
     #[test]
     fn an_empty_pool_gives_nothing() {
         let arena = Arena::create(1 << 20, PageChoice::Size4K).unwrap();
-        let pool = Pool::new("test", &arena, BURST);
+        let pool = Pool::new(&arena, BURST);
         let mut cache = Cache::new(0);
         let mut burst = [Address::NOWHERE; BURST];
         assert!(pool.take(&mut cache, &mut burst));

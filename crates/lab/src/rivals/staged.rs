@@ -334,7 +334,7 @@ pub fn run(
     let Sizes { objects, cache } = sizes;
     let How { cores, are_two, is_checking } = how;
     let packets = lines.iter().flatten().next().expect("a line has packets").shape();
-    let pool = Pool::with_room("mbufs", arena, objects, room(packets));
+    let pool = Pool::with_room(arena, objects, room(packets));
     write_packets(&pool, lines);
     let mut rings: [Spsc<'_, Address>; LINES] = std::array::from_fn(|_| Spsc::new(arena, POINTERS));
     let mut between = Spsc::new(arena, POINTERS);

@@ -5,7 +5,7 @@ use std::fs;
 use super::compare::pairs::{Pair, WITHIN_PERCENT};
 use super::points::words;
 use super::{Rate, Scenario, Work};
-use crate::conditions;
+use crate::conditions::Ticks;
 use crate::contenders;
 use crate::record::{Doubt, Machine, Metric, Row, Stage, Status};
 use crate::rfc2544::{Limited, RFC_TRIAL};
@@ -169,34 +169,20 @@ pub const KNOWN: &[Known] = &[
 /// Observes the machine while contenders run.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    start: Option<Load>,
+    start: Option<Ticks>,
     frequencies: Vec<f64>,
-}
-
-/// Ticks of all cores since the start of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Load {
-    /// Time in programs and in the kernel on their behalf.
-    programs: u64,
-    /// The part of it in this process and its children, ended or running.
-    own: u64,
-    /// Time stolen by the host.
-    stolen: u64,
-    /// All time, including idle.
-    all: u64,
-    cores: u64,
 }
 
 impl Watch {
     /// Starts.
     pub fn start() -> Self {
-        Self { start: Load::now(), frequencies: frequencies() }
+        Self { start: Ticks::now(), frequencies: frequencies() }
     }
 
     /// Returns the doubts about the time since the start.
     pub fn doubts(&self) -> Vec<Doubt> {
-        let mut doubts = match self.start.zip(Load::now()) {
-            Some((start, now)) => Load::doubts(start, now),
+        let mut doubts = match self.start.zip(Ticks::now()) {
+            Some((start, now)) => of_ticks(now.since(start)),
             None => vec![Doubt::new("noisy-neighbour", "unknown: /proc/stat is unreadable")],
         };
         let changed = self.frequencies.iter().zip(frequencies()).enumerate();
@@ -211,46 +197,23 @@ impl Watch {
     }
 }
 
-impl Load {
-    fn now() -> Option<Self> {
-        let machine = fs::read_to_string("/proc/stat").ok()?;
-        Self::parse(&machine, conditions::own_ticks()?)
+/// Returns the doubts about other programs and the host.
+fn of_ticks(spent: Ticks) -> Vec<Doubt> {
+    if spent.all() == 0 {
+        return Vec::new();
     }
-
-    /// Source: proc_stat(5): user nice system idle iowait irq softirq steal.
-    fn parse(machine: &str, own: u64) -> Option<Self> {
-        let total = machine.lines().find_map(|line| line.strip_prefix("cpu "))?;
-        let fields = total.split_whitespace().take(8).map(str::parse);
-        let fields: Vec<u64> = fields.collect::<Result<_, _>>().ok()?;
-        let is_core = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
-        Some(Self {
-            programs: fields.get(..3)?.iter().sum(),
-            own,
-            stolen: *fields.get(7)?,
-            all: fields.iter().sum(),
-            cores: machine.lines().filter(is_core).count() as u64,
-        })
+    let others = spent.others(spent.programs());
+    let stolen = 100.0 * spent.stolen() as f64 / spent.all() as f64;
+    let mut doubts = Vec::new();
+    if others >= NOISY_CORES {
+        let text = format!("{others:.2} cores were busy with other programs");
+        doubts.push(Doubt::new("noisy-neighbour", text));
     }
-
-    fn doubts(start: Self, now: Self) -> Vec<Doubt> {
-        let all = now.all.saturating_sub(start.all) as f64;
-        if all == 0.0 {
-            return Vec::new();
-        }
-        let (programs, own) = (now.programs - start.programs, now.own.saturating_sub(start.own));
-        let others = programs.saturating_sub(own) as f64 * now.cores as f64 / all;
-        let stolen = 100.0 * now.stolen.saturating_sub(start.stolen) as f64 / all;
-        let mut doubts = Vec::new();
-        if others >= NOISY_CORES {
-            let text = format!("{others:.2} cores were busy with other programs");
-            doubts.push(Doubt::new("noisy-neighbour", text));
-        }
-        if stolen >= STOLEN_PERCENT {
-            let text = format!("the host took {stolen:.1} % of the cores' time");
-            doubts.push(Doubt::new("steal-time", text));
-        }
-        doubts
+    if stolen >= STOLEN_PERCENT {
+        let text = format!("the host took {stolen:.1} % of the cores' time");
+        doubts.push(Doubt::new("steal-time", text));
     }
+    doubts
 }
 
 /// Returns the frequency of each core in MHz, if the kernel reports it.

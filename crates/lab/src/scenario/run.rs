@@ -1,6 +1,6 @@
 //! Runs a scenario: contenders in turns, point after point.
 
-mod distance;
+pub(crate) mod distance;
 mod limit;
 mod rows;
 
@@ -14,6 +14,7 @@ pub use super::options::{Options, adjusted, check};
 use super::points::{Point, words};
 use super::{Begun, Places, Scenario, Work, doubts, machine, remote, simulate};
 use crate::contenders::{self, Adapter, Job, Sample};
+use crate::contest::{Shuffle, turns};
 use crate::figures::sources_of_work;
 use crate::live::{OUT, interfaces};
 use crate::record::{ContenderInfo, Distance, Doubt, Interface, Record, program_sources};
@@ -209,31 +210,35 @@ impl<'a> Run<'a> {
         tell: &mut dyn FnMut(&Progress),
     ) {
         let points = self.places[at..].iter().flatten().count();
-        let (before, time) = (self.limit.spent(), self.limit.part(points));
+        let (limit, entrants) = (self.limit, self.entrants.len());
+        let (before, time) = (limit.spent(), limit.part(points));
         let repeats = self.scenario.amounts.repeats;
-        for round in 0..repeats {
-            let spent = self.limit.spent().saturating_sub(before);
+        let mut left = repeats;
+        let in_time = |round: usize| {
+            let spent = limit.spent().saturating_sub(before);
             // Each contender has one turn at each point, whatever the time.
             if round > 0 && time.is_some_and(|time| spent + spent / round as u32 > time) {
-                self.skipped += (repeats - round) * self.takers();
+                return None;
+            }
+            left -= 1;
+            Some(order.of(entrants))
+        };
+        for (_, number) in turns(repeats, in_time) {
+            if self.entrants[number].not_run.is_some() {
+                continue;
+            }
+            if self.limit.reached().is_some() {
                 return;
             }
-            for number in order.of(self.entrants.len()) {
-                if self.entrants[number].not_run.is_some() {
-                    continue;
-                }
-                if self.limit.reached().is_some() {
+            if self.cells[at][number].failed.is_none() {
+                self.tell(at, self.entrants[number].adapter.name(), tell);
+                if !self.turn(at, number, places) {
                     return;
                 }
-                if self.cells[at][number].failed.is_none() {
-                    self.tell(at, self.entrants[number].adapter.name(), tell);
-                    if !self.turn(at, number, places) {
-                        return;
-                    }
-                }
-                self.done += 1;
             }
+            self.done += 1;
         }
+        self.skipped += left * self.takers();
     }
 
     /// Runs one turn. Returns `false`, without a result, if the user stopped the run meanwhile.
@@ -407,21 +412,6 @@ pub(crate) fn one_line(text: &str) -> String {
     }
     let (start, end) = (&letters[..END], &letters[letters.len() - END..]);
     format!("{} ... {}", String::from_iter(start), String::from_iter(end))
-}
-
-/// A seeded order of turns. Source: Fisher and Yates; Knuth's MMIX for the numbers.
-struct Shuffle(u64);
-
-impl Shuffle {
-    fn of(&mut self, count: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..count).collect();
-        for at in (1..count).rev() {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let other = ((self.0 >> 33) % (at as u64 + 1)) as usize;
-            order.swap(at, other);
-        }
-        order
-    }
 }
 
 #[cfg(test)]

@@ -11,11 +11,9 @@
 //! memory. Between runs a reader is blocked in read(2) and uses no CPU time.
 
 pub mod giver;
+mod other;
 pub mod reader;
 
-use std::env;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
 use burstline_log::{Log, LogConfig, Policy, Writer, WriterStatistics};
@@ -28,6 +26,7 @@ use burstline_sys::temporary::TemporaryFolder;
 use crate::ours::{SEGMENT_BYTES, copy_in, produce};
 use crate::threads::Cores;
 use crate::traffic::{Frames, Traffic};
+pub(crate) use other::Other;
 use reader::Account;
 
 /// The option that makes this program a reader.
@@ -35,7 +34,7 @@ pub const READER_OPTION: &str = "--as-reader";
 
 /// A log with its writer, published in a separate directory.
 pub struct Shared {
-    readers: Vec<OtherReader>,
+    readers: Vec<Other>,
     writer: Writer,
     // Dropped before its directory.
     publisher: Publisher,
@@ -80,8 +79,10 @@ impl Shared {
     /// A sentence.
     pub fn add_reader(&mut self, cores: Cores, policy: Policy) -> Result<(), String> {
         assert_eq!(self.written, 0, "a reader that comes late counts otherwise");
-        let reader = OtherReader::start(&socket_in(&self.directory), cores, policy)?;
-        self.readers.push(reader);
+        let policy = if policy == Policy::Lossless { "lossless" } else { "lossy" };
+        let (socket, core) = (socket_in(&self.directory), cores.consumer.0.to_string());
+        let arguments = [READER_OPTION, &socket, policy, &core];
+        self.readers.push(Other::start(&arguments, reader::ATTACHED)?);
         Ok(())
     }
 
@@ -101,7 +102,7 @@ impl Shared {
     ) -> Result<SharedRun, String> {
         self.written += packets;
         for reader in &mut self.readers[..listening] {
-            reader.tell(self.written, packets)?;
+            reader.tell(&format!("{} {packets}", self.written))?;
         }
         let writer = &mut self.writer;
         let (start_ns, written_ns) = thread::scope(|scope| {
@@ -117,7 +118,8 @@ impl Shared {
             producer.join().expect("the producer does not panic")
         });
         let listening = self.readers[..listening].iter_mut();
-        let accounts: Vec<Account> = listening.map(OtherReader::hear).collect::<Result<_, _>>()?;
+        let accounts = listening.map(|reader| reader.hear(Account::parse));
+        let accounts = accounts.collect::<Result<Vec<_>, _>>()?;
         let end_ns = accounts.iter().map(|account| account.end_ns).fold(written_ns, u64::max);
         let seconds = |until_ns: u64| (until_ns - start_ns) as f64 / 1e9;
         let (writer_seconds, seconds) = (seconds(written_ns), seconds(end_ns));
@@ -134,13 +136,13 @@ impl Shared {
         until: u64,
         packets: u64,
     ) -> Result<Account, String> {
-        self.readers[index].tell(until, packets)?;
-        self.readers[index].hear()
+        self.readers[index].tell(&format!("{until} {packets}"))?;
+        self.readers[index].hear(Account::parse)
     }
 
     /// Returns the process of reader `index`.
     pub fn process(&self, index: usize) -> u32 {
-        self.readers[index].child.id()
+        self.readers[index].id()
     }
 
     /// Returns the publisher's status of the readers.
@@ -166,58 +168,4 @@ impl Shared {
 
 fn socket_in(directory: &TemporaryFolder) -> String {
     directory.file("bench")
-}
-
-/// A reader in another process. Dropping it kills it, stopped or not.
-struct OtherReader {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-}
-
-impl OtherReader {
-    fn start(socket: &str, cores: Cores, policy: Policy) -> Result<Self, String> {
-        let told = |error| format!("a reader in another process: {error}");
-        let program = env::current_exe().map_err(told)?;
-        let policy = if policy == Policy::Lossless { "lossless" } else { "lossy" };
-        let core = cores.consumer.0.to_string();
-        let mut child = Command::new(program)
-            .args([READER_OPTION, socket, policy, &core])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(told)?;
-        let stdin = child.stdin.take().expect("asked for");
-        let stdout = BufReader::new(child.stdout.take().expect("asked for"));
-        let mut this = Self { child, stdin, stdout };
-        match this.line()?.as_str() {
-            reader::ATTACHED => Ok(this),
-            said => Err(format!("a reader in another process says `{said}`")),
-        }
-    }
-
-    fn tell(&mut self, until: u64, packets: u64) -> Result<(), String> {
-        writeln!(self.stdin, "{until} {packets}").map_err(|error| format!("a reader: {error}"))
-    }
-
-    fn hear(&mut self) -> Result<Account, String> {
-        let line = self.line()?;
-        Account::parse(&line).ok_or_else(|| format!("a reader in another process says `{line}`"))
-    }
-
-    fn line(&mut self) -> Result<String, String> {
-        let mut line = String::new();
-        match self.stdout.read_line(&mut line) {
-            Ok(0) => Err("a reader in another process has ended".to_owned()),
-            Ok(_) => Ok(line.trim().to_owned()),
-            Err(error) => Err(format!("a reader in another process: {error}")),
-        }
-    }
-}
-
-impl Drop for OtherReader {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

@@ -106,10 +106,10 @@ impl Adapter for Behind {
         let cores = Cores { producer: job.places.generator, consumer };
         if case.starts_with("0+1") {
             let _ = affinity::pin_to(consumer); // if this fails, the kernel chooses
-            let sum = self.alone(job, &rules, &packets, bytes)?;
+            let sum = self.rounds(job, None, &rules, &packets)?;
             return Ok(sum.sample(1.0, bytes));
         }
-        let sum = self.behind(job, cores, &rules, &packets, bytes)?;
+        let sum = self.rounds(job, Some(cores), &rules, &packets)?;
         let mut sample = sum.sample(if cores.are_two() { 2.0 } else { 1.0 }, bytes);
         if !cores.are_two() {
             sample.notes.push("switch and sensor share one core".to_owned());
@@ -119,41 +119,31 @@ impl Adapter for Behind {
 }
 
 impl Behind {
-    /// Runs the sensor alone on one core.
-    fn alone(
+    /// Runs the sensor behind a switch, each on one of these cores, or alone on this one.
+    fn rounds(
         &self,
         job: &Job<'_>,
+        cores: Option<Cores>,
         rules: &[Vec<u8>],
         packets: &[Vec<u8>],
-        bytes: usize,
     ) -> Result<Sum, String> {
         if self.is_contiguous {
+            let bytes: usize = packets.iter().map(Vec::len).sum();
             let create = |choice| Contiguous::new(rules, bytes, choice);
             let mut log = pages::with_best(2 * bytes, create)?;
-            return rounds(job, log.page(), || log.turn(packets).map(of_one_core));
+            return rounds(job, log.page(), || match cores {
+                Some(cores) => contiguous(&mut log, cores, packets),
+                None => log.turn(packets).map(of_one_core),
+            });
         }
-        let arena = arena(Scattered::bytes(packets.len()))?;
+        if let Some(cores) = cores {
+            let arena = Arena::in_best_pages(Pooled::BYTES)?;
+            let mut pool = Pooled::new(rules, &arena)?;
+            return rounds(job, arena.page(), || pool.pass(cores, packets));
+        }
+        let arena = Arena::in_best_pages(Scattered::bytes(packets.len()))?;
         let mut pool = Scattered::new(rules, Memory::One, &arena, packets.len())?;
         rounds(job, arena.page(), || pool.turn(packets).map(of_one_core))
-    }
-
-    /// Runs the sensor on one core and the switch on another.
-    fn behind(
-        &self,
-        job: &Job<'_>,
-        cores: Cores,
-        rules: &[Vec<u8>],
-        packets: &[Vec<u8>],
-        bytes: usize,
-    ) -> Result<Sum, String> {
-        if self.is_contiguous {
-            let create = |choice| Contiguous::new(rules, bytes, choice);
-            let mut log = pages::with_best(2 * bytes, create)?;
-            return rounds(job, log.page(), || contiguous(&mut log, cores, packets));
-        }
-        let arena = arena(Pooled::BYTES)?;
-        let mut pool = Pooled::new(rules, &arena)?;
-        rounds(job, arena.page(), || pool.pass(cores, packets))
     }
 }
 
@@ -175,9 +165,4 @@ fn rounds(
 fn of_one_core(scanned: Scanned) -> Passed {
     let Scanned { found, cpu_ns, seconds } = scanned;
     Passed { found, cpu_ns, seconds }
-}
-
-fn arena(bytes: usize) -> Result<Arena, String> {
-    let made = pages::with_best(bytes, |choice| Arena::create(bytes, choice));
-    made.map_err(|error| error.to_string())
 }

@@ -18,7 +18,6 @@ use burstline_sys::prefetch::{self, LINE_BYTES};
 use crate::arena::Arena;
 use crate::contenders::memory::Order;
 use crate::contenders::{Adapter, Job, Sample, timed};
-use crate::pages;
 use crate::scenario::Work;
 
 /// Size of a slot in bytes: fits any Ethernet frame.
@@ -100,8 +99,7 @@ impl Adapter for Layout {
         timed::pin(job)?;
         let (packets, stride) = (held(job), self.stride(job));
         let bytes = packets * stride + SLOT_BYTES;
-        let arena = pages::with_best(bytes, |choice| Arena::create(bytes, choice))
-            .map_err(|error| error.to_string())?;
+        let arena = Arena::in_best_pages(bytes)?;
         let cells = arena.cells::<u64>(bytes / 8);
         // SAFETY: the arena is alive, its words are initialised, and no one writes to it: a turn
         // runs entirely on this thread.

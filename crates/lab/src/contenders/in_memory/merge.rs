@@ -28,7 +28,6 @@ use crate::contenders::shapes::{Pool, best, key};
 use crate::contenders::{Adapter, Job, ROUND_PACKETS, Sample, pipeline, timed};
 use crate::contest::go_on;
 use crate::lines::{Interleaving, LINES, Line, Shape};
-use crate::pages;
 use crate::rivals::BURST;
 use crate::rivals::staged::{self, Staged};
 use crate::scenario::Work;
@@ -273,8 +272,7 @@ impl Run {
 
 fn staged_run(traffic: &Traffic, pool: Pool, is_checking: bool) -> Result<Run, String> {
     let bytes = staged::arena_bytes(pool.objects as usize, traffic.shape());
-    let arena = pages::with_best(bytes, |pages| Arena::create(bytes, pages));
-    let arena = arena.map_err(|error| error.to_string())?;
+    let arena = Arena::in_best_pages(bytes)?;
     let page = arena.page();
     let how = staged::How { cores: traffic.cores, are_two: traffic.are_two, is_checking };
     let sizes = staged::Sizes { objects: pool.objects as usize, cache: pool.cache as usize };

@@ -194,8 +194,7 @@ fn ours(turn: &Turn<'_>, mode: Mode) -> Result<Sample, String> {
 
 fn scattered(turn: &Turn<'_>, key: &Key<'_>) -> Result<Sample, String> {
     let bytes = POOLS[POOLS.len() - 1] as usize * pool::STRIDE_BYTES + sides::RINGS_BYTES;
-    let arena = pages::with_best(bytes, |pages| Arena::create(bytes, pages));
-    let mut arena = arena.map_err(|error| error.to_string())?;
+    let mut arena = Arena::in_best_pages(bytes)?;
     let flows = turn.flows();
     let mut run = |pool: Pool, packets| {
         arena.clear();

@@ -31,7 +31,7 @@ const FIGURES: [(&str, f64); 4] = [
 ];
 
 /// Longer than the sending of any number of packets takes.
-const NO_END: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const NO_END: Duration = Duration::from_secs(24 * 3600);
 
 /// Sends packets through a contender and measures their latency.
 ///

@@ -12,15 +12,12 @@ use burstline_sys::memory::PageChoice;
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
-use crate::contest::alternate;
+use crate::compared::{Better, Outcome};
 use crate::figures::Context;
 use crate::instructions;
 use crate::ours::SEGMENT_BYTES;
 use crate::pages;
 use crate::rivals::BURST;
-use crate::statistics::Quartiles;
 use crate::traffic;
 
 const LOG_BYTES: usize = 2 << 20;
@@ -60,11 +57,10 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
     let expected = a_round(&mut hasher, &frames) * (packets / u64::from(FLOWS));
     // Both sides write on this core. If pinning fails, the kernel chooses the core.
     let _ = affinity::pin_to(context.cores.producer);
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let writers = std::cell::RefCell::new(&mut writers[..]);
-    let rounds = alternate(
+    let rounds = context.alternate(
         context.runs,
-        &context.stop,
         || {
             let mut choose = |frame: &Packet| choose(&mut hasher, frame, logs);
             ns_a_packet(&mut writers.borrow_mut(), &frames, packets, expected, &mut choose)
@@ -74,9 +70,9 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let (hashed, bare) = (Quartiles::of(&rounds.ours), Quartiles::of(&rounds.peer));
+    let (hashed, bare) = rounds.medians();
     let mut details = vec![
-        format!("{kind} adds {:.1} ns to a bare append, by medians", hashed.median - bare.median),
+        format!("{kind} adds {:.1} ns to a bare append, by medians", hashed - bare),
         format!(
             "ours: {packets} packets a run of {PACKET_BYTES} bytes, {FLOWS} flows of IPv4 UDP, \
              published every {BURST}"
@@ -96,9 +92,7 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
                 .to_owned()
         }
     });
-    details.extend(conditions.report());
-    let (better, unit) = (Better::Lower, "ns");
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details).in_pages([page; 2])))
+    Ok(contest.outcome("ns", Better::Lower, rounds, details).in_pages([page; 2]))
 }
 
 /// Returns a packet's hash and the index of its log.

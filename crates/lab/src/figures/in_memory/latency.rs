@@ -9,9 +9,7 @@ use std::time::Duration;
 use burstline_log::{Appended, Meta, Reader, Writer};
 use burstline_sys::{clock, distance};
 
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
-use crate::contest::alternate;
+use crate::compared::{Better, Outcome};
 use crate::figures::Context;
 use crate::ours::{Ours, SEGMENT_BYTES};
 use crate::pages;
@@ -32,17 +30,13 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     let (mut forth, mut back) = pages::with_best(2 * LOG_BYTES, |pages| {
         Ok::<_, String>((Ours::create(LOG_BYTES, pages)?, Ours::create(LOG_BYTES, pages)?))
     })?;
-    let conditions = Conditions::watch(context.cores);
-    let rounds = alternate(
+    let contest = context.begin();
+    let rounds = context.alternate(
         context.runs,
-        &context.stop,
         || over_logs(context.cores, &mut forth, &mut back, samples),
         || over_lines(context.cores, samples),
     )?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = vec![
+    let details = vec![
         format!(
             "{samples} medians of {TOGETHER} round trips a run, halved; packets of \
                  {PACKET_BYTES} bytes, one appended and published at a time"
@@ -56,11 +50,8 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         ),
         "peer: two cache lines, a store and a spinning load each way".to_owned(),
     ];
-    details.extend(conditions.report());
-    let (better, unit) = (Better::Lower, "ns");
-    let compared = Compared::of(unit, better, rounds, details);
     let pages = [Some(forth.page().to_string()), None];
-    Ok(Outcome::Measured(compared.in_known_pages(pages)).here())
+    Ok(contest.outcome("ns", Better::Lower, rounds, details).in_known_pages(pages).here())
 }
 
 /// `core-distance`: the distance of the two cores, measured as `doctor` and the bench do, and by a
@@ -71,22 +62,17 @@ pub(crate) fn distance(context: &Context) -> Result<Outcome, String> {
         return Ok(Outcome::NotHere("it takes two cores".to_owned()));
     }
     let samples = if context.smoke { 20 } else { 10_000 };
-    let conditions = Conditions::watch(context.cores);
-    let rounds = alternate(
+    let contest = context.begin();
+    let rounds = context.alternate(
         context.runs,
-        &context.stop,
         || distance::one_way_ns(producer, consumer).ok_or("it takes two cores".to_owned()),
         || over_lines(context.cores, samples),
     )?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = vec![
+    let details = vec![
         format!("two cores are far apart from {} ns on", distance::FAR_NS),
         format!("peer: {samples} medians of {TOGETHER} round trips a run, halved"),
     ];
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of("ns", Better::Lower, rounds, details)).here())
+    Ok(contest.outcome("ns", Better::Lower, rounds, details).here())
 }
 
 /// Returns the median one-way time in ns, from `samples` measurements of several round trips.

@@ -17,9 +17,7 @@ use burstline_nicsim::{
 use burstline_sys::affinity;
 use burstline_wire::ethernet::{FCS_BYTES, GAP_BYTES};
 
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
-use crate::contest::alternate;
+use crate::compared::{Better, Outcome};
 use crate::figures::Context;
 use crate::figures::kept_up::{KeptUp, lost};
 
@@ -101,10 +99,9 @@ fn compare(
     let steps = steps(context);
     // If pinning fails, the kernel chooses the core.
     let _ = affinity::pin_to(context.cores.producer);
-    let conditions = Conditions::watch(context.cores);
-    let rounds = alternate(
+    let contest = context.begin();
+    let rounds = context.alternate(
         context.runs,
-        &context.stop,
         || ns_a_packet(&run, mode, steps),
         || ns_a_packet(&run, Mode::Writeback, steps),
     )?;
@@ -116,12 +113,7 @@ fn compare(
             .to_owned(),
     ];
     details.extend(more()?);
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    details.extend(conditions.report());
-    let (better, unit) = (Better::Lower, "ns");
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)).here())
+    Ok(contest.outcome("ns", Better::Lower, rounds, details).here())
 }
 
 fn settings(mode: Mode, line_bits_per_s: Option<f64>) -> Result<Settings, String> {

@@ -7,10 +7,9 @@ use burstline_log::Policy;
 use burstline_sys::memory::PageKind;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
-use crate::contest::{Rounds, alternate};
-use crate::figures::Context;
+use crate::compared::{Better, Outcome};
+use crate::contest::Rounds;
+use crate::figures::{Contest, Context};
 use crate::ours::{Ours, SEGMENT_BYTES};
 use crate::pages;
 use crate::sharing::{Shared, SharedRun};
@@ -24,13 +23,12 @@ const STOPPED_PAIRS: usize = 21;
 
 /// The common part of the three figures.
 struct Bench<'c> {
-    context: &'c Context,
+    contest: Contest<'c>,
     traffic: Traffic,
     /// The packets that the writer copies. If `None`, it builds packets in place.
     received: Option<Frames>,
     packets: u64,
     expected: u64,
-    conditions: Conditions,
 }
 
 impl<'c> Bench<'c> {
@@ -38,8 +36,8 @@ impl<'c> Bench<'c> {
         let traffic = Traffic::new(PACKET_BYTES);
         let packets = if context.smoke { 8192 } else { 4 << 20 };
         let expected = traffic.expected(packets);
-        let conditions = Conditions::watch(context.cores);
-        Self { context, traffic, received: None, packets, expected, conditions }
+        let contest = context.begin();
+        Self { contest, traffic, received: None, packets, expected }
     }
 
     /// Makes the writer copy its packets from where they were received.
@@ -52,7 +50,7 @@ impl<'c> Bench<'c> {
     fn run(&self, shared: &mut Shared, listening: usize) -> Result<SharedRun, String> {
         let packets = self.packets;
         let (traffic, received) = (&self.traffic, self.received.as_ref());
-        let run = shared.run(self.context.cores, traffic, received, packets, listening)?;
+        let run = shared.run(self.contest.context.cores, traffic, received, packets, listening)?;
         for account in &run.accounts {
             if account.delivered + account.missed != packets {
                 return Err(format!("{account:?} does not account for {packets} packets"));
@@ -70,9 +68,6 @@ impl<'c> Bench<'c> {
     }
 
     fn outcome(self, rounds: Rounds, pages: [PageKind; 2], more: Vec<String>) -> Outcome {
-        if self.context.smoke {
-            return Outcome::Smoke;
-        }
         let mut details = vec![format!(
             "{} packets a run of {PACKET_BYTES} bytes; logs of {} KiB in segments of {} KiB",
             self.packets,
@@ -80,9 +75,7 @@ impl<'c> Bench<'c> {
             SEGMENT_BYTES >> 10
         )];
         details.extend(more);
-        details.extend(self.conditions.report());
-        let (better, unit) = (Better::Higher, "Mpps");
-        Outcome::Measured(Compared::of(unit, better, rounds, details).in_pages(pages))
+        self.contest.outcome("Mpps", Better::Higher, rounds, details).in_pages(pages)
     }
 }
 
@@ -101,9 +94,8 @@ pub(crate) fn cross_process(context: &Context) -> Result<Outcome, String> {
     })?;
     other.add_reader(context.cores, Policy::Lossless)?;
     let (packets, expected) = (bench.packets, bench.expected);
-    let rounds = alternate(
+    let rounds = context.alternate(
         context.runs,
-        &context.stop,
         || {
             let run = bench.run(&mut other, 1)?;
             match run.accounts[0].missed {
@@ -147,9 +139,8 @@ pub(crate) fn readers<const READERS: usize>(
     };
     let both = Renewed::new(&make)?;
     let (mut written, mut delivered, mut missed) = (0, [0; READERS], [0; READERS]);
-    let rounds = alternate(
+    let rounds = context.alternate(
         context.runs,
-        &context.stop,
         || {
             let run = bench.run(&mut both.turn()?.0, READERS)?;
             written += bench.packets;
@@ -205,9 +196,8 @@ pub(crate) fn stopped(context: &Context) -> Result<Outcome, String> {
     let both = Renewed::new(&make)?;
     let (mut written, mut lost) = (0, 0);
     let pairs = if context.smoke { context.runs } else { context.runs.max(STOPPED_PAIRS) };
-    let rounds = alternate(
+    let rounds = context.alternate(
         pairs,
-        &context.stop,
         || {
             let mut logs = both.turn()?;
             let run = bench.run(&mut logs.0, 1)?;

@@ -5,12 +5,10 @@ use std::cell::RefCell;
 use burstline_engine::Mode;
 use burstline_log::{Log, LogConfig, Meta, Policy, Reader, ReaderConfig, Start};
 
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::contenders::spread_sides::{
     INTERLEAVINGS, LOG_BYTES, Ours, append, config, expected, rate,
 };
-use crate::contest::alternate;
 use crate::figures::Context;
 use crate::pages;
 use crate::rivals::balancer::SpreadWork;
@@ -35,7 +33,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         let create = || Ours::create(Mode::Copy, WORKERS, pages);
         Ok::<_, String>((create()?, create()?))
     })?;
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     // A lossless reader would stop the writer by design, so the fourth worker gets a lossy one.
     let mut stopped = stall(&mut beside, &traffic)?;
     without.readers.truncate(others);
@@ -51,16 +49,13 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         rate("the others", run, seen, sum)
     };
     let pairs = if context.smoke { context.runs } else { context.runs.max(STALLED_PAIRS) };
-    let rounds = alternate(pairs, &context.stop, || run(&beside), || run(&without))?;
+    let rounds = context.alternate(pairs, || run(&beside), || run(&without))?;
     let lost: u64 = beside.borrow().readers.iter().map(|own| own.statistics().missed).sum();
     if lost > 0 {
         return Err(format!("the other workers lost {lost} packets"));
     }
     while stopped.next_burst().is_some() {}
     let late = stopped.statistics();
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
     let details = vec![
         format!(
             "rate of {others} of {WORKERS} workers, {pairs} pairs; ours: beside a lossy one that \
@@ -72,10 +67,8 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
             late.delivered, late.missed
         ),
     ];
-    let details = [details, conditions.report()].concat();
     let pages = [beside.borrow().page, without.borrow().page];
-    let compared = Compared::of("Mpps", Better::Higher, rounds, details);
-    Ok(Outcome::Measured(compared.in_pages(pages)))
+    Ok(contest.outcome("Mpps", Better::Higher, rounds, details).in_pages(pages))
 }
 
 /// Replaces the last worker's reader by one that has taken a burst and stalls.

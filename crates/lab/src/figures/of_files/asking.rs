@@ -8,13 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use burstline_sys::clock;
 use burstline_sys::temporary::TemporaryFolder;
 
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::figures::Context;
-use crate::figures::count_file::run;
+use crate::figures::count_file::{last_number, run, timed};
 use crate::live::is_there;
 use crate::programs::{nfpcapd, our_program};
 
@@ -52,24 +50,20 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     if last_number(&said) != Some(made * copies) {
         return Err(format!("{} records are expected in the tree: {said}", made * copies));
     }
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let rounds = context.turns(
         context.process_runs(),
-        || timed(Command::new(&ours).args(["query", "top-talkers", &tree, "--csv"]), 101),
-        || timed(nfdump(&theirs).arg("-q"), 101),
+        || answered(Command::new(&ours).args(["query", "top-talkers", &tree, "--csv"]), 101),
+        || answered(nfdump(&theirs).arg("-q"), 101),
     )?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = vec![
+    let details = vec![
         format!("{} records: {made} of one capture, {copies} times", made * copies),
         "ours: burstline query top-talkers TREE --csv, DuckDB with all cores".to_owned(),
         format!("peer: {:?} -q", nfdump(Path::new("FOLDER"))),
         "wall time of whole processes, files in the page cache; both have counted all records"
             .to_owned(),
     ];
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of("s", Better::Lower, rounds, details)))
+    Ok(contest.outcome("s", Better::Lower, rounds, details))
 }
 
 /// Returns nfdump's form of the query: the 100 addresses with the most bytes.
@@ -140,16 +134,10 @@ fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 /// Returns the seconds from start to exit of a program that prints at least this many lines.
-fn timed(command: &mut Command, lines: usize) -> Result<f64, String> {
-    let start_ns = clock::monotonic_ns();
-    let said = run(command)?;
-    let seconds = (clock::monotonic_ns() - start_ns) as f64 / 1e9;
+fn answered(command: &mut Command, lines: usize) -> Result<f64, String> {
+    let (seconds, said) = timed(command)?;
     match said.lines().count() >= lines {
         true => Ok(seconds),
         false => Err(format!("{lines} lines are expected: {said}")),
     }
-}
-
-fn last_number(said: &str) -> Option<u64> {
-    said.split_whitespace().last()?.parse().ok()
 }

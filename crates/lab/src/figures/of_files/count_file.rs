@@ -5,8 +5,7 @@ use std::process::Command;
 
 use burstline_sys::clock;
 
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::figures::Context;
 use crate::figures::capture_file::CaptureFile;
 use crate::live::Need;
@@ -46,32 +45,27 @@ fn measure(context: &Context, flags: &[&str], peer: &Peer) -> Result<Outcome, St
     let packets = if context.smoke { 2000 } else { PACKETS };
     let file = CaptureFile::create(packets, SEED)?;
     let source = format!("file:{}", file.path().display());
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let rounds = context.turns(
         context.runs,
         || {
             let mut command = Command::new(&ours);
             command.args(["count", &source, "--json"]).args(flags);
-            timed(&mut command, packets, our_count)
+            counted(&mut command, packets, our_count)
         },
         || {
             let mut command = Command::new(program);
             command.args(peer.before).arg(file.path()).args(peer.after);
-            timed(&mut command, packets, peer.count)
+            counted(&mut command, packets, peer.count)
         },
     )?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = vec![
+    let details = vec![
         format!("{packets} packets, {} bytes, {}", file.bytes(), file.path().display()),
         format!("ours: burstline count FILE --json {}", flags.join(" ")).trim_end().to_owned(),
         format!("peer: {program} {} FILE {}", peer.before.join(" "), peer.after.join(" ")),
         "wall time of whole processes, file in the page cache, counts equal".to_owned(),
     ];
-    details.extend(conditions.report());
-    let (better, unit) = (Better::Lower, "s");
-    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
+    Ok(contest.outcome("s", Better::Lower, rounds, details))
 }
 
 /// Runs it to its end and returns its output.
@@ -85,14 +79,19 @@ pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn timed(
+/// Runs it to its end. Returns its seconds and its output.
+pub(crate) fn timed(command: &mut Command) -> Result<(f64, String), String> {
+    let start_ns = clock::monotonic_ns();
+    let said = run(command)?;
+    Ok(((clock::monotonic_ns() - start_ns) as f64 / 1e9, said))
+}
+
+fn counted(
     command: &mut Command,
     packets: u64,
     count: impl Fn(&str) -> Option<u64>,
 ) -> Result<f64, String> {
-    let start_ns = clock::monotonic_ns();
-    let said = run(command)?;
-    let seconds = (clock::monotonic_ns() - start_ns) as f64 / 1e9;
+    let (seconds, said) = timed(command)?;
     match count(&said) {
         Some(counted) if counted == packets => Ok(seconds),
         counted => {
@@ -107,11 +106,11 @@ fn our_count(said: &str) -> Option<u64> {
     json["total"]["delivered"].as_u64()
 }
 
-fn first_number(said: &str) -> Option<u64> {
+pub(crate) fn first_number(said: &str) -> Option<u64> {
     said.split_whitespace().next()?.parse().ok()
 }
 
-fn last_number(said: &str) -> Option<u64> {
+pub(crate) fn last_number(said: &str) -> Option<u64> {
     said.split_whitespace().last()?.parse().ok()
 }
 

@@ -15,10 +15,8 @@ use burstline_sys::{clock, usage};
 use burstline_wire::flow::FlowKey;
 use burstline_wire::headers::{self, LinkType};
 
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::contenders::Sample;
-use crate::contest::alternate;
 use crate::figures::Context;
 use crate::figures::capture_file::{CaptureFile, FLOWS};
 use crate::figures::count_file::run;
@@ -47,7 +45,7 @@ pub(crate) fn in_memory(context: &Context, name: &str) -> Result<Outcome, String
     let flows = if name == "flows-1k" { 1_000 } else { 1_000_000 };
     let packets = if context.smoke { 10_000 } else { PACKETS };
     let bytes = made(packets, flows);
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     // Tables are created once, as in jobs, because the steady state is measured.
     let mut table = FlowTable::new(TableConfig {
         flows: flows as usize,
@@ -58,9 +56,8 @@ pub(crate) fn in_memory(context: &Context, name: &str) -> Result<Outcome, String
     });
     let mut map = HashMap::with_capacity(flows as usize);
     let mut turn = 0;
-    let rounds = alternate(
+    let rounds = context.alternate(
         context.runs,
-        &context.stop,
         || {
             turn += 1;
             let mut ended = 0;
@@ -79,18 +76,14 @@ pub(crate) fn in_memory(context: &Context, name: &str) -> Result<Outcome, String
     if map.len() != table.open() {
         return Err(format!("{} conversations, and {} in the map", table.open(), map.len()));
     }
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
     let state = table.state_bytes() / flows as usize;
-    let mut details = vec![
+    let details = vec![
         format!("{packets} packets of {flows} conversations at random, UDP, frames of 64 bytes"),
         format!("bursts of {BURST} from memory; {state} bytes of state a conversation"),
         "processor time of one thread, without the time to describe bursts".to_owned(),
         "the map counts packets and bytes of both directions, and nothing else".to_owned(),
     ];
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of("Mpps", Better::Higher, rounds, details)).here())
+    Ok(contest.outcome("Mpps", Better::Higher, rounds, details).here())
 }
 
 /// Packets and bytes of both directions.
@@ -218,16 +211,13 @@ fn beside(
     let packets = if context.smoke { 20_000 } else { FILE_PACKETS };
     let file = CaptureFile::create(packets, SEED)?;
     let folder = TemporaryFolder::create("burstline-flows-").map_err(|error| error.to_string())?;
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let rounds = context.turns(
         context.process_runs(),
         || ours(file.path(), folder.path(), packets),
         || Ok(spent(&mut theirs(file.path(), folder.path()), packets)?.0),
     )?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = vec![
+    let details = vec![
         format!("{packets} packets of {FLOWS} conversations, {} bytes", file.bytes()),
         format!("ours: {about}"),
         format!("peer: {:?}", theirs(Path::new("FILE"), Path::new("FOLDER"))),
@@ -235,8 +225,7 @@ fn beside(
          clock, from start to exit"
             .to_owned(),
     ];
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of_samples("ns", Better::Lower, rounds, details)))
+    Ok(contest.outcome("ns", Better::Lower, rounds, details))
 }
 
 /// Returns the CPU time of a program in ns per packet with its rate by the clock, and its output.

@@ -12,8 +12,7 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::figures::Context;
 use crate::figures::capture_file::CaptureFile;
 use crate::figures::count_file::run;
@@ -64,7 +63,7 @@ pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
             false => Err(format!("{side} counted {said:?}, ours {expected:?}")),
         }
     };
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let rounds = context.turns(context.runs, || turn("burstline"), || turn(rival))?;
     if context.smoke {
         return Ok(Outcome::Smoke);
@@ -77,8 +76,7 @@ pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         "from the file's name to the counts, file in the page cache, counts equal".to_owned(),
         format!("peer's reader alone, headers cut out by hand, one turn: {raw:.0} ns a packet"),
     ];
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of("ns", Better::Lower, rounds, details)))
+    Ok(contest.outcome("ns", Better::Lower, rounds, details))
 }
 
 /// Returns the version that the rival reports.

@@ -5,14 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use burstline_sys::clock;
 use burstline_sys::temporary::TemporaryFolder;
 
 use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
 use crate::figures::Context;
 use crate::figures::capture_file::{self, FLOWS, FlowEnds, Flows, flow_ends};
-use crate::figures::count_file::run;
+use crate::figures::count_file::{first_number, run, timed};
 use crate::live::Need;
 use crate::programs::our_program;
 
@@ -27,13 +25,6 @@ fn bytes_of(path: &str) -> Result<u64, String> {
     fs::metadata(path).map(|found| found.len()).map_err(|error| format!("{path}: {error}"))
 }
 
-/// Runs a program. Returns its seconds and its output.
-fn timed(command: &mut Command) -> Result<(f64, String), String> {
-    let start_ns = clock::monotonic_ns();
-    let said = run(command)?;
-    Ok(((clock::monotonic_ns() - start_ns) as f64 / 1e9, said))
-}
-
 /// `record-dd`: packets created in memory and recorded, against `dd oflag=direct` of as many bytes.
 pub(crate) fn against_dd(context: &Context) -> Result<Outcome, String> {
     let (ours, folder) = (our_program()?, folder()?);
@@ -41,7 +32,7 @@ pub(crate) fn against_dd(context: &Context) -> Result<Outcome, String> {
     let megabytes = (packets * 1048) >> 20;
     let load = format!("gen:?size=1000&packets={packets}");
     let (own, other) = (folder.file("x.pcapng"), folder.file("dd"));
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     // Overwriting an existing file costs both sides the same.
     let rate = |path: &str, command: &mut Command| {
         let _ = fs::remove_file(path); // at first it does not exist
@@ -62,16 +53,12 @@ pub(crate) fn against_dd(context: &Context) -> Result<Outcome, String> {
             rate(&other, Command::new("dd").args(words))
         },
     )?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = vec![
+    let details = vec![
         format!("ours: burstline capture '{load}' -w {own} --flush none"),
         format!("peer: dd if=/dev/zero of={other} bs=1M count={megabytes} oflag=direct"),
         "bytes of the file by wall time of whole processes; neither syncs".to_owned(),
     ];
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of("GB/s", Better::Higher, rounds, details)))
+    Ok(contest.outcome("GB/s", Better::Higher, rounds, details))
 }
 
 /// A query for both sides.
@@ -108,7 +95,7 @@ impl Peer {
     fn count(self, said: &str) -> Option<u64> {
         match self {
             Self::Tshark => Some(said.lines().count() as u64),
-            Self::Tcpdump => said.split_whitespace().next()?.parse().ok(),
+            Self::Tcpdump => first_number(said),
         }
     }
 }
@@ -190,7 +177,7 @@ fn extract(context: &Context, load: &Load, question: Question) -> Result<Outcome
     let folder = folder()?;
     let file = folder.file("x.pcapng");
     load.record(&ours, &file)?;
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let found = std::cell::Cell::new(None);
     // Both sides must always find the same number of packets.
     let same = |seconds: f64, count: u64| match found.replace(Some(count)) {
@@ -213,17 +200,13 @@ fn extract(context: &Context, load: &Load, question: Question) -> Result<Outcome
             same(seconds, peer.count(&said).ok_or_else(|| format!("{}: {said}", peer.name()))?)
         },
     )?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = vec![
+    let details = vec![
         format!("{} packets, {} bytes; {}", load.packets, bytes_of(&file)?, load.what),
         format!("{} packets found by both", found.get().unwrap_or(0)),
         format!("ours: burstline extract FILE {}", question.ours.join(" ")),
         format!("peer: {} {}", peer.name(), peer.words("FILE", &format!("'{filter}'")).join(" ")),
     ];
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of("ms", Better::Lower, rounds, details)))
+    Ok(contest.outcome("ms", Better::Lower, rounds, details))
 }
 
 /// `file-overhead`: file bytes per packet, in segments and as plain pcapng.

@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use burstline_testbed::{Amount, FAR, Target};
 
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::contenders::Sample;
-use crate::contest::alternate;
 use crate::figures::Context;
 use crate::live::{Contender, Load, Road, missing, pages_of};
 use crate::programs::{Capture, Launch, Memory, Ready, Report, TCPDUMP, TCPDUMP_BUFFER};
@@ -135,10 +133,7 @@ impl Programs<'_> {
         let of_publisher =
             || publisher.as_ref().map_or(Ok(0), |one| processor_ns(one.process_id()));
         let before = (spent(&programs)?, of_publisher()?);
-        let amount = match context.smoke {
-            true => Amount::Frames(SMOKE_FRAMES),
-            false => Amount::Time(TIME),
-        };
+        let amount = context.amount(SMOKE_FRAMES, TIME);
         let load = Load { amount, rate_pps: Some(self.rate_pps) };
         // The publisher gets frames by an XDP program, the sockets by the stack.
         let target = if self.has_log { Target::Program } else { Target::Stack };
@@ -204,18 +199,14 @@ fn compare(
     if let Some(why) = missing(TCPDUMP.needs) {
         return Ok(Outcome::NotHere(why));
     }
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let side = |has_log| Programs { context, number, rate_pps, has_log };
-    let rounds = alternate(
+    let rounds = context.alternate(
         context.process_runs(),
-        &context.stop,
         || side(true).sample(),
         || side(false).sample(),
     )?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = vec![
+    let details = vec![
         format!(
             "frames of 60 bytes, {rate_pps} a second for {} s, to {number} program(s) on one core; \
              {aim}",
@@ -233,8 +224,7 @@ fn compare(
          into a socket's ring is on the injector's core, in neither"
             .to_owned(),
     ];
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of_samples(metric, better, rounds, details)))
+    Ok(contest.outcome(metric, better, rounds, details))
 }
 
 #[cfg(test)]

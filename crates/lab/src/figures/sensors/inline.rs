@@ -15,8 +15,7 @@
 use std::path::Path;
 
 use super::turns::{RULES, Turn, turns, work};
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::contenders::Sample;
 use crate::figures::Context;
 use crate::live::{Contender, OUT, Road, pages_of};
@@ -37,16 +36,13 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         return Ok(Outcome::NotHere(why));
     }
     let work = work(context, PACKETS, "drop");
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let (rounds, found) = turns(
         context,
         |is_ours| turn(context, &work, is_ours),
         |found| format!("{} packets came out, {} alerts", found.came_out, found.alerts.len()),
     )?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = vec![
+    let details = vec![
         format!(
             "{} packets of UDP, 68 to 256 bytes at random, 1024 flows, {RATE_PPS} a second by \
              tcpreplay; {RULES} content rules that drop, {} packets dropped by them, {} came out \
@@ -64,8 +60,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
          comes in is on the sender's core, in neither"
             .to_owned(),
     ];
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of_samples("ns", Better::Lower, rounds, details)))
+    Ok(contest.outcome("ns", Better::Lower, rounds, details))
 }
 
 /// The outcome for the packets.

@@ -6,10 +6,9 @@ use std::cell::Cell;
 use burstline_sys::affinity;
 
 use crate::arena::Arena;
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::contenders::Sample;
-use crate::contest::{Rounds, alternate};
+use crate::contest::Rounds;
 use crate::figures::Context;
 use crate::pages;
 use crate::rivals::contents::{self, Contiguous, Found, RULES, SCANNED, Scanned, Scattered};
@@ -39,7 +38,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     let _ = affinity::pin_to(context.cores.consumer);
     let rules = contents::rules(rules);
     let sides = Sides { context, rules: &rules, rounds };
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let [without, with] = [None, Some(MATCH_EVERY)].map(|every| {
         let packets = contents::packets(packets, &rules, every);
         sides.compare(&packets)
@@ -48,10 +47,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     if without.found.matches != 0 || with.found.matches == 0 {
         return Err(format!("{} and {} matches", without.found.matches, with.found.matches));
     }
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = vec![
+    let details = vec![
         format!(
             "{} contents of 6 to 20 bytes; {packets} packets of 68 to 256 bytes at random, \
              {rounds} rounds a turn; time of the thread while it looks through them, on one core",
@@ -65,9 +61,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         without.said("packets that do not match"),
         with.said("packets of which one in 4 matches"),
     ];
-    details.extend(conditions.report());
-    let compared = Compared::of_samples(METRIC, Better::Higher, without.rounds, details);
-    Ok(Outcome::Measured(compared.in_pages(without.pages)))
+    Ok(contest.outcome(METRIC, Better::Higher, without.rounds, details).in_pages(without.pages))
 }
 
 /// The time of a turn.
@@ -124,9 +118,7 @@ impl Sides<'_> {
         let create = |choice| Contiguous::new(self.rules, bytes, choice);
         let mut ours = pages::with_best(2 * bytes, create)?;
         let room = Scattered::bytes(packets.len());
-        let arena = |_| pages::with_best(room, |choice| Arena::create(room, choice));
-        let [first, second] = [arena(0), arena(1)].map(|made| made.map_err(|why| why.to_string()));
-        let (first, second) = (first?, second?);
+        let (first, second) = (Arena::in_best_pages(room)?, Arena::in_best_pages(room)?);
         let mut peer = Scattered::new(self.rules, Memory::One, &first, packets.len())?;
         let mut lists = Scattered::new(self.rules, Memory::Several, &second, packets.len())?;
         let found = Cell::new(None);
@@ -146,9 +138,8 @@ impl Sides<'_> {
             Ok(spent.sample(bytes * self.rounds))
         };
         let by_lists = measured(&mut || lists.turn(packets))?;
-        let rounds = alternate(
+        let rounds = self.context.alternate(
             self.context.runs,
-            &self.context.stop,
             || measured(&mut || ours.turn(packets)),
             || measured(&mut || peer.turn(packets)),
         )?;

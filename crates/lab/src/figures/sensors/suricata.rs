@@ -18,8 +18,7 @@
 use std::path::Path;
 
 use super::turns::{RULES, Turn, turns, work};
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::contenders::Sample;
 use crate::figures::Context;
 use crate::live::{Contender, Road, pages_of};
@@ -40,16 +39,13 @@ pub(crate) fn measure(context: &Context, workers: usize) -> Result<Outcome, Stri
         return Ok(Outcome::NotHere(why));
     }
     let work = work(context, PACKETS, "alert");
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let workers = Workers(workers);
     let (rounds, found) = turns(
         context,
         |has_log| turn(context, &work, workers, has_log),
         |found| format!("{} alerts, {} flows", found.alerts.len(), found.flows),
     )?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
     let mut details = vec![
         format!(
             "{} packets of UDP, 68 to 256 bytes at random, {} flows, {RATE_PPS} a second by \
@@ -73,8 +69,7 @@ pub(crate) fn measure(context: &Context, workers: usize) -> Result<Outcome, Stri
             found.several_alerts
         ));
     }
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of_samples(METRIC, Better::Higher, rounds, details)))
+    Ok(contest.outcome(METRIC, Better::Higher, rounds, details))
 }
 
 /// Suricata's findings.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use crate::contenders::Sample;
-use crate::contest::{Rounds, alternate};
+use crate::contest::Rounds;
 use crate::figures::Context;
 use crate::sensors::Work;
 
@@ -42,7 +42,6 @@ pub(super) fn turns<F: Clone + Default + PartialEq>(
             _ => Ok(sample),
         }
     };
-    let runs = context.process_runs();
-    let rounds = alternate(runs, &context.stop, || side(true), || side(false))?;
+    let rounds = context.alternate(context.process_runs(), || side(true), || side(false))?;
     Ok((rounds, before.into_inner().unwrap_or_default()))
 }

@@ -17,16 +17,14 @@ use std::time::{Duration, Instant};
 use super::rivals::{PORTS, start_open_vswitch};
 use super::taps::received_gbit;
 use super::{Context, load, pages_of_all};
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::contenders::Sample;
-use crate::contest::{Rounds, alternate, go_on};
+use crate::contest::{Rounds, go_on};
 use crate::figures::count_file::run;
 use crate::live::{Contender, Need, Road, missing, with_all};
 use crate::programs::{Bridge, Datapath, Launch, Memory, Ours, Ready, Report};
 use crate::programs::{our_program, target};
 use crate::sensors::processor_ns;
-use crate::statistics::Quartiles;
 
 const NEEDS: [Need; 4] = [
     Need { program: "qemu-system-x86_64", package: "qemu-system-x86" },
@@ -82,28 +80,19 @@ pub(in crate::figures) fn measure(context: &Context) -> Result<Outcome, String> 
     let seconds = if context.smoke { 1 } else { SECONDS };
     let guests =
         |road: &Road| Guests { target: target.clone(), sockets: load::sockets(road), seconds };
-    let conditions = Conditions::watch(context.cores);
-    let rounds = alternate(
+    let contest = context.begin();
+    let rounds = context.alternate(
         context.process_runs(),
-        &context.stop,
         || ours(context, &program, guests),
         || open_vswitch(context, guests),
     )?;
     rounds.have_pages()?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = details(context, &rounds);
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of_samples("gbps", Better::Higher, rounds, details)))
+    let details = details(context, &rounds);
+    Ok(contest.outcome("gbps", Better::Higher, rounds, details))
 }
 
 fn details(context: &Context, rounds: &Rounds<Sample>) -> Vec<String> {
-    let percent = |samples: &[Sample]| {
-        let of = samples.iter().filter_map(|sample| sample.figures.get("cpu_percent"));
-        Quartiles::of(&of.map(|value| value.value).collect::<Vec<_>>()).median
-    };
-    let (ours, rival) = (percent(&rounds.ours), percent(&rounds.peer));
+    let (ours, rival) = rounds.values_of("cpu_percent").medians();
     let (guests, core) = (context.cores.producer, context.cores.consumer);
     vec![
         format!(

@@ -4,8 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Context;
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::figures::idle::{by_poll, cpu_percent};
 use crate::live::{Road, missing};
 use crate::programs::our_program;
@@ -20,18 +19,14 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         return Ok(Outcome::NotHere(why));
     }
     let program = our_program()?;
-    let conditions = Conditions::watch(context.cores);
+    let contest = context.begin();
     let rounds = by_poll(context, context.process_runs(), |poll| idle(context, &program, poll))?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = vec![format!(
+    let details = vec![format!(
         "burstline switch with {PORTS} vhost: ports without guests; user and system time of all \
          threads, over {} s",
         TURN.as_secs()
     )];
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of("% of a core", Better::Lower, rounds, details)))
+    Ok(contest.outcome("% of a core", Better::Lower, rounds, details))
 }
 
 fn idle(context: &Context, program: &Path, poll: &str) -> Result<f64, String> {

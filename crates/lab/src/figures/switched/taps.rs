@@ -18,10 +18,8 @@ use serde_json::Value;
 
 use super::rivals::start_open_vswitch;
 use super::{Context, pages_of_all};
-use crate::compared::{Better, Compared, Outcome};
-use crate::conditions::Conditions;
+use crate::compared::{Better, Outcome};
 use crate::contenders::Sample;
-use crate::contest::alternate;
 use crate::live::{Contender, CoreTime, Need, Road, missing, shell};
 use crate::programs::our_program;
 use crate::programs::{Bridge, Datapath, Ours, bridge};
@@ -61,21 +59,17 @@ pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     }
     let program = our_program()?;
     let ours = Middle::Ours { program: &program, poll };
-    let conditions = Conditions::watch(context.cores);
-    let rounds = alternate(
+    let contest = context.begin();
+    let rounds = context.alternate(
         context.process_runs(),
-        &context.stop,
         || turn(context, &ours),
         || turn(context, &rival),
     )?;
     if matches!(rival, Middle::OpenVSwitch) {
         rounds.have_pages()?;
     }
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
     let (ends, core) = (context.cores.producer, context.cores.consumer);
-    let mut details = vec![
+    let details = vec![
         format!(
             "iperf3, one connection for {SECONDS} s between two namespaces, both ends on core \
              {ends}; what was received"
@@ -94,8 +88,7 @@ pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         .to_owned(),
         "busy seconds: those of both cores together".to_owned(),
     ];
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of_samples(metric, Better::Higher, rounds, details)))
+    Ok(contest.outcome(metric, Better::Higher, rounds, details))
 }
 
 fn turn(context: &Context, middle: &Middle<'_>) -> Result<Sample, String> {

@@ -81,18 +81,18 @@ fn other_programs_and_the_host_are_told_from_our_own_work() {
     let stat = |user: u64, idle: u64, steal: u64| {
         format!("cpu  {user} 0 0 {idle} 0 0 0 {steal}\ncpu0 1\ncpu1 1\n")
     };
-    let load = |text: &str, own| Load::parse(text, own).unwrap();
-    let start = load(&stat(100, 100, 0), 50);
+    let read = |text: &str, own| Ticks::parse(text, own).unwrap();
+    let start = read(&stat(100, 100, 0), 50);
+    let since = |text: &str, own| of_ticks(read(text, own).since(start));
     // 200 ticks of two cores: 100 in programs, 90 of them ours.
     assert_eq!(
-        Load::doubts(start, load(&stat(200, 200, 0), 140)),
+        since(&stat(200, 200, 0), 140),
         [Doubt::new("noisy-neighbour", "0.10 cores were busy with other programs")]
     );
-    assert_eq!(Load::doubts(start, load(&stat(200, 200, 0), 150)), []);
-    let stolen = Load::doubts(start, load(&stat(100, 290, 10), 50));
+    assert_eq!(since(&stat(200, 200, 0), 150), []);
+    let stolen = since(&stat(100, 290, 10), 50);
     assert_eq!(stolen, [Doubt::new("steal-time", "the host took 5.0 % of the cores' time")]);
-    assert_eq!(Load::doubts(start, start), []);
-    assert_eq!(Load::parse("intr 5\n", 0), None);
+    assert_eq!(since(&stat(100, 100, 0), 50), []);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Measures the distance of a point's two cores before and after its turns.
+//! Measures the distance of two cores before and after turns.
 //!
 //! A hypervisor may move a core while contenders take turns. Then turns before and after the move
 //! had different hand-off costs, and their ratio means little.
@@ -11,7 +11,7 @@ use crate::scenario::{Places, Work};
 
 /// A first measurement of the distance between two cores.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
+pub(crate) struct Look {
     cores: [CoreId; 2],
     before_ns: f64,
 }
@@ -20,12 +20,16 @@ impl Look {
     /// Measures it. `None` if the work has one thread, both threads share a core, or a core does
     /// not exist. Cost: less than 50 ms.
     pub(super) fn at(work: Work, places: &Places) -> Option<Self> {
-        let cores = cores(work, places)?;
+        Self::between(cores(work, places)?)
+    }
+
+    /// Measures it. `None` if they are one core, or a core does not exist.
+    pub(crate) fn between(cores: [CoreId; 2]) -> Option<Self> {
         Some(Self { cores, before_ns: one_way_ns(cores[0], cores[1])? })
     }
 
     /// Measures it again, after the turns.
-    pub(super) fn again(self) -> Option<Distance> {
+    pub(crate) fn again(self) -> Option<Distance> {
         let [near, far] = self.cores;
         let after_ns = one_way_ns(near, far)?;
         Some(Distance { cores: [near.0, far.0], before_ns: self.before_ns, after_ns })

@@ -20,14 +20,12 @@ use std::time::Duration;
 use burstline_engine::{
     CaptureOptions, Inlet, MergeOptions, PollMode, Progress, Report, Run, Threads, merge,
 };
-use burstline_log::{Burst, LogConfig};
-use burstline_port::{
-    Capabilities, LostPackets, OpenOptions, Port, PortAccount, PortError, PortInfo, PortTable,
-    Sink, TimestampSource, open_sink,
-};
+use burstline_log::{LogConfig, Packet};
+use burstline_port::{OpenOptions, PortTable, Sink, open_sink};
 use burstline_sys::memory::PageChoice;
 use burstline_testbed::{Amount, sequence_of};
 
+use super::memory::OrderSink;
 use super::{Job, Kind, LOG_BYTES, Merger, Sample, pipeline, timed};
 use crate::lines::LINES;
 use crate::live::{Frames, Road, Turn, under_load};
@@ -80,7 +78,7 @@ fn ours(
     let _pages = Reservation::take(PAGES_OF_A_START);
     let sources = road.bed().far.run(move || open(&names, times, &ports))?;
     let violations = Arc::new(AtomicU64::new(0));
-    let sink = is_checking.then(|| NumberSink::new(Arc::clone(&violations)));
+    let sink = is_checking.then(|| OrderSink::new(place, Arc::clone(&violations)));
     let mut page = None;
     let turn = under_load(&road, frames, |is_over| {
         let report = merged(cores, sources, &table, sink, is_over)?;
@@ -106,7 +104,7 @@ fn merged(
     cores: Cores,
     sources: Vec<Inlet>,
     table: &PortTable,
-    sink: Option<NumberSink>,
+    sink: Option<OrderSink>,
     is_over: &AtomicU32,
 ) -> Result<Report, String> {
     let cores = vec![cores.consumer];
@@ -143,50 +141,11 @@ fn merged(
     })
 }
 
-/// A sink that counts frames received after one that was sent later, by their numbers.
-struct NumberSink {
-    info: PortInfo,
-    newest: u64,
-    packets: u64,
-    violations: Arc<AtomicU64>,
-}
-
-impl NumberSink {
-    fn new(violations: Arc<AtomicU64>) -> Self {
-        let (name, timestamps) = ("numbers".to_owned(), TimestampSource::Hardware);
-        let info = PortInfo { name, capabilities: Capabilities::default(), timestamps };
-        Self { info, newest: 0, packets: 0, violations }
-    }
-}
-
-impl Port for NumberSink {
-    fn info(&self) -> &PortInfo {
-        &self.info
-    }
-
-    fn account(&self) -> PortAccount {
-        PortAccount { offered: self.packets, ..PortAccount::default() }
-    }
-}
-
-impl Sink for NumberSink {
-    fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
-        let mut late = 0;
-        for packet in burst.packets() {
-            let Some(number) = sequence_of(packet.bytes()) else { continue };
-            let place = (number / DEALT * LINES as u64 + u64::from(packet.port())) * DEALT;
-            let place = place + number % DEALT;
-            late += u64::from(place < self.newest);
-            self.newest = self.newest.max(place);
-        }
-        self.violations.fetch_add(late, Relaxed); // a count, read at the end
-        self.packets += burst.len() as u64;
-        Ok(burst.len() as u64)
-    }
-
-    fn lost(&self) -> LostPackets {
-        LostPackets::default()
-    }
+/// Returns a frame's place in the order of sending, by its number.
+fn place(packet: &Packet<'_>) -> Option<u64> {
+    let number = sequence_of(packet.bytes())?;
+    let dealt = number / DEALT * LINES as u64 + u64::from(packet.port());
+    Some(dealt * DEALT + number % DEALT)
 }
 
 #[cfg(feature = "dpdk")]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use burstline_log::{Burst, Desc, Flags, SCRATCH_PACKETS, Scratch, Strand, Writer};
+use burstline_log::{Burst, Desc, Flags, Packet, SCRATCH_PACKETS, Scratch, Strand, Writer};
 use burstline_port::{
     Capabilities, Lent, LostPackets, Port, PortAccount, PortError, PortInfo, PortState, Received,
     Sink, Source, TimestampSource,
@@ -132,17 +132,19 @@ impl Source for MemoryPort {
     }
 }
 
-/// A sink that counts packets older than their predecessor.
+/// A sink that counts packets out of order: their place is before that of an earlier one.
 pub(super) struct OrderSink {
     info: PortInfo,
-    newest_ns: u64,
+    /// The place of a packet, if it has one.
+    place: fn(&Packet<'_>) -> Option<u64>,
+    newest: u64,
     packets: u64,
     violations: Arc<AtomicU64>,
 }
 
 impl OrderSink {
-    pub(super) fn new(violations: Arc<AtomicU64>) -> Self {
-        Self { info: info("order".to_owned()), newest_ns: 0, packets: 0, violations }
+    pub(super) fn new(place: fn(&Packet<'_>) -> Option<u64>, violations: Arc<AtomicU64>) -> Self {
+        Self { info: info("order".to_owned()), place, newest: 0, packets: 0, violations }
     }
 }
 
@@ -159,9 +161,9 @@ impl Port for OrderSink {
 impl Sink for OrderSink {
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         for packet in burst.packets() {
-            let is_late = packet.time_ns() < self.newest_ns;
-            self.violations.fetch_add(is_late.into(), Relaxed); // a count, read at the end
-            self.newest_ns = self.newest_ns.max(packet.time_ns());
+            let Some(place) = (self.place)(&packet) else { continue };
+            self.violations.fetch_add((place < self.newest).into(), Relaxed); // read at the end
+            self.newest = self.newest.max(place);
         }
         self.packets += burst.len() as u64;
         Ok(burst.len() as u64)

@@ -77,7 +77,10 @@ fn run_with(
     let (stop, progress) = (AtomicBool::new(false), Progress::new(sources.len()));
     let violations = Arc::new(AtomicU64::new(0));
     let sink = || match is_checking {
-        true => Ok(Box::new(OrderSink::new(Arc::clone(&violations))) as Box<dyn Sink>),
+        true => {
+            let sink = OrderSink::new(|packet| Some(packet.time_ns()), Arc::clone(&violations));
+            Ok(Box::new(sink) as Box<dyn Sink>)
+        }
         false => open_sink(&"null:".parse()?, &ports),
     };
     let bounds = Bounds::new(&stop, &progress);

@@ -1,35 +1,17 @@
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::*;
 use crate::contenders::Searches;
-use crate::live::{OUT, interfaces};
-use crate::scenario::{Places, Rate};
-use std::time::Duration;
+use crate::scenario::Places;
 
 fn sample_of(merger: &Merger, size_bytes: u32, case: &str) -> Sample {
     let cores = Cores::allowed();
     let stop = Arc::new(AtomicBool::new(false));
-    let job = Job {
-        work: Work::Merge,
-        size_bytes,
-        rate: Rate::Max,
-        case: Some(case),
-        places: Places { generator: cores.producer, contender: vec![cores.consumer] },
-        sends_by: "v1",
-        comes_in: interfaces(1),
-        goes_out: OUT.to_owned(),
-        remote: None,
-        workers: 0,
-        time: Duration::from_millis(1),
-        packets: Some(16_384),
-        link_gbps: 10.0,
-        program: Path::new("burstline"),
-        rfc2544: None,
-        stop: &stop,
-        searches: &Searches::default(),
-    };
+    let places = Places { generator: cores.producer, contender: vec![cores.consumer] };
+    let searches = Searches::default();
+    let job = Job::new(Work::Merge, places, &stop, &searches);
+    let job = Job { size_bytes, case: Some(case), packets: Some(16_384), ..job };
     merger.measure(&job).unwrap_or_else(|why| panic!("{} {size_bytes} {case}: {why}", merger.name))
 }
 

@@ -4,7 +4,6 @@ use super::{Sample, Turn};
 use crate::arena::Arena;
 use crate::contenders::shapes::{Key, best};
 use crate::ours::SEGMENT_BYTES;
-use crate::pages;
 use crate::rivals::Run;
 use crate::rivals::movement::Movement;
 
@@ -21,8 +20,7 @@ struct Setting {
 /// Measures the better way, found before the first turn.
 pub(super) fn measure(turn: &Turn<'_>, key: &Key<'_>) -> Result<Sample, String> {
     let most = SEGMENTS[SEGMENTS.len() - 1] * SEGMENT_BYTES;
-    let mut arena = pages::with_best(most, |pages| Arena::create(most, pages))
-        .map_err(|error| error.to_string())?;
+    let mut arena = Arena::in_best_pages(most)?;
     let ways = [false, true].into_iter();
     let settings: Vec<_> = ways
         .flat_map(|is_streamed| SEGMENTS.map(|segments| Setting { is_streamed, segments }))

@@ -1,12 +1,9 @@
 //! The log's rivals in this program: see [`rivals`](crate::rivals).
 
-use burstline_sys::memory::MemoryError;
-
 use super::{LOG_BYTES, Sample, Turn};
 use crate::arena::Arena;
 use crate::contenders::shapes::{Key, Pool as Shape, best};
 use crate::ours::SEGMENT_BYTES;
-use crate::pages;
 use crate::rivals::bare::Bare;
 use crate::rivals::lean::{self, Lean};
 use crate::rivals::pool::{self, Pool};
@@ -26,14 +23,10 @@ const POINTERS: usize = 1024;
 /// Arena bytes for rings and for the padding between their indices.
 const RINGS_BYTES: usize = 1 << 20;
 
-fn arena(bytes: usize) -> Result<Arena, String> {
-    let arena = pages::with_best(bytes, |pages| Arena::create(bytes, pages));
-    arena.map_err(|error: MemoryError| error.to_string())
-}
-
 /// Runs the pool and pointer ring of the documents.
 pub(super) fn pool(turn: &Turn<'_>, key: &Key<'_>) -> Result<Sample, String> {
-    let mut arena = arena(POOLS[POOLS.len() - 1] as usize * pool::STRIDE_BYTES + RINGS_BYTES)?;
+    let bytes = POOLS[POOLS.len() - 1] as usize * pool::STRIDE_BYTES + RINGS_BYTES;
+    let mut arena = Arena::in_best_pages(bytes)?;
     let shape = best(key, &Shape::of_each(&POOLS, &CACHES, true), |shape| {
         arena.clear();
         with_pool(&arena, turn, shape, |run| turn.tried(|packets| Ok((run(packets), packets))))
@@ -53,7 +46,7 @@ fn with_pool<R>(
     shape: Shape,
     work: impl FnOnce(&mut dyn FnMut(u64) -> Run) -> R,
 ) -> R {
-    let pool = Pool::new("packets", arena, shape.objects as usize);
+    let pool = Pool::new(arena, shape.objects as usize);
     let mut caches = Caches::new(shape.cache as usize);
     let (cores, traffic) = (turn.cores, &turn.traffic);
     if shape.is_single {
@@ -72,7 +65,8 @@ fn with_pool<R>(
 
 /// Runs the buffers that circulate between the two cores.
 pub(super) fn lean(turn: &Turn<'_>, key: &Key<'_>) -> Result<Sample, String> {
-    let mut arena = arena(BUFFERS[BUFFERS.len() - 1] * lean::STRIDE_BYTES + RINGS_BYTES)?;
+    let bytes = BUFFERS[BUFFERS.len() - 1] * lean::STRIDE_BYTES + RINGS_BYTES;
+    let mut arena = Arena::in_best_pages(bytes)?;
     let run =
         |lean: &mut Lean<'_>, packets| (lean.hand_off(turn.cores, &turn.traffic, packets), packets);
     let buffers = best(key, &BUFFERS, |buffers| {
@@ -90,7 +84,7 @@ pub(super) fn lean(turn: &Turn<'_>, key: &Key<'_>) -> Result<Sample, String> {
 
 /// Runs our layout without the log's bookkeeping.
 pub(super) fn bare(turn: &Turn<'_>) -> Result<Sample, String> {
-    let arena = arena(LOG_BYTES)?;
+    let arena = Arena::in_best_pages(LOG_BYTES)?;
     let mut bare = Bare::new(&arena, SEGMENT_BYTES, LOG_BYTES / SEGMENT_BYTES);
     let hand_off = |packets| Ok(bare.hand_off(turn.cores, &turn.traffic, packets));
     let mut sample = turn.measure(hand_off)?;

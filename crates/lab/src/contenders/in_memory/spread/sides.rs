@@ -247,7 +247,7 @@ pub(super) struct Scattered<'a> {
 
 impl<'a> Scattered<'a> {
     pub(super) fn new(arena: &'a Arena, shape: Shape, workers: usize) -> Self {
-        let pool = Pool::new("packets", arena, shape.objects as usize);
+        let pool = Pool::new(arena, shape.objects as usize);
         let rings = (0..workers).map(|_| Spsc::new(arena, POINTERS)).collect();
         Self { pool, caches: Caches::new(shape.cache as usize), rings }
     }
