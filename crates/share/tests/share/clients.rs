@@ -12,6 +12,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::common::{Directory, Role, append, in_place, open, publish, read, refusal, until};
 use crate::permissions::{as_nobody, for_root};
+use crate::scribbler::memory::Noise;
 use crate::wire::{self, ask, attach, connect, hear};
 
 #[test]
@@ -100,18 +101,6 @@ fn another_version_is_told_both_numbers() {
     }
 }
 
-/// A random number generator with a fixed seed, so that a failure can be repeated: xorshift64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
-
 #[test]
 fn malformed_messages_are_refused_and_cost_nothing() {
     let (_directory, name) = Directory::with_tap();
@@ -124,7 +113,7 @@ fn malformed_messages_are_refused_and_cost_nothing() {
         let mut longer = good.clone();
         longer.resize(length, 0);
         let mut noise = wire::header(wire::VERSION, 1);
-        let mut random = Random(1 + length as u64);
+        let mut random = Noise(1 + length as u64);
         noise.resize_with(length.max(16), || random.next() as u8);
         for bytes in [vec![0; length], longer, noise] {
             // An empty message looks like the end of the connection.
@@ -139,7 +128,7 @@ fn malformed_messages_are_refused_and_cost_nothing() {
             assert!(ask(&name, &[], &[]).is_none());
         }
     }
-    let mut random = Random(0x5eed);
+    let mut random = Noise(0x5eed);
     for _ in 0..500 {
         let mut bytes = good.clone();
         for _ in 0..1 + random.next() % 3 {
