@@ -120,10 +120,7 @@ fn claims() -> Vec<String> {
 /// Compiles the claims with the headers of a release.
 fn assert_headers_say_the_same(release: &str) {
     let Some(root) = fetched_or_skip(release) else { return };
-    if !is_there("cc") {
-        return skip("cc is not installed: scripts/setup rust");
-    }
-    let folder = Folder::new();
+    let Some(folder) = Folder::with(&["cc"], "rust") else { return };
     let asserts = claims()
         .into_iter()
         .map(|claim| format!("_Static_assert({claim}, \"{claim}\");\n"))

@@ -1,6 +1,7 @@
 //! Helpers of the tests: a folder, a publisher in this process, programs that load the library.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use burstline_skip::skip;
 use burstline_sys::memory::PageChoice;
 use burstline_sys::temporary::TemporaryFolder;
 
-use crate::traffic::Packet;
+use crate::traffic::{Packet, pcap_file};
 
 /// The device that tests capture from.
 pub(crate) const DEVICE: &str = "burst:tap?lossless&start=oldest";
@@ -25,6 +26,22 @@ pub(crate) struct Folder(TemporaryFolder);
 impl Folder {
     pub(crate) fn new() -> Self {
         Self(TemporaryFolder::create("burstline-pcap-").unwrap())
+    }
+
+    /// Creates a folder for a test that needs these programs, which `scripts/setup KIND` installs.
+    /// `None` if one is missing; the test is then skipped.
+    pub(crate) fn with(programs: &[&str], kind: &str) -> Option<Self> {
+        let missing = programs.iter().find(|name| !is_there(name));
+        if let Some(missing) = missing {
+            skip(format!("{missing} is not installed: scripts/setup {kind}"));
+        }
+        missing.is_none().then(Self::new)
+    }
+
+    /// Writes packets into `file.pcap`, and returns them.
+    pub(crate) fn keep(&self, packets: Vec<Packet>) -> Vec<Packet> {
+        fs::write(self.at("file.pcap"), pcap_file(&packets)).unwrap();
+        packets
     }
 
     pub(crate) fn at(&self, name: &str) -> PathBuf {

@@ -5,10 +5,9 @@ use std::process::{Child, Command, Stdio};
 
 use burstline_log::{Appended, Ending, Log, LogConfig, Meta, Ruling, VerdictTaker};
 use burstline_share::{PublishConfig, Publisher};
-use burstline_skip::skip;
 use burstline_sys::memory::PageChoice;
 
-use crate::common::{Folder, compiled, is_there, until};
+use crate::common::{Folder, compiled, until};
 use crate::traffic::{Packet, mix};
 
 const PACKETS: usize = 600;
@@ -157,9 +156,7 @@ fn misuse_of_verdicts_is_an_error_and_no_fault() {
 /// The device's verdicts for packets that its filter selects, and for the others.
 #[test]
 fn tcpdump_is_a_firewall() {
-    if !is_there("tcpdump") {
-        return skip("tcpdump is not installed: scripts/setup test");
-    }
+    let Some(folder) = Folder::with(&["tcpdump"], "test") else { return };
     let packets = mix(PACKETS);
     let is_arp: Vec<bool> = packets.iter().map(|packet| packet.bytes[12..14] == [8, 6]).collect();
     let arps = is_arp.iter().filter(|is_arp| **is_arp).count();
@@ -168,7 +165,6 @@ fn tcpdump_is_a_firewall() {
         ("verdict=pass&rest=drop", Got::Pass, Got::Drop),
         ("verdict=reject&rest=pass-flow", Got::Reject, Got::PassFlow),
     ] {
-        let folder = Folder::new();
         let mut tcpdump = folder.preloaded("tcpdump");
         tcpdump.args(["-n", "-tt", "-i", &format!("burst:ips?start=oldest&{options}"), "arp"]);
         let (said, found) = decided(&folder, &mut tcpdump, &packets);
