@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 
 use burstline_skip::{skip, without};
 
+use crate::common::Directory;
+
 /// How a program is linked to the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
@@ -57,14 +59,14 @@ fn is_there(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok()
 }
 
-/// Returns whether a program is missing that is needed to install and use the library. The calling
-/// test is then counted as skipped, and returns.
-pub(crate) fn is_without_tools() -> bool {
+/// Creates a directory for a test that installs and uses the library. If a program is missing that
+/// this needs, the test is counted as skipped, and returns.
+pub(crate) fn with_tools() -> Option<Directory> {
     let missing = ["make", "cc", "pkg-config", "readelf"].into_iter().find(|tool| !is_there(tool));
     if let Some(tool) = missing {
         skip(format!("{tool} is not installed: scripts/setup test"));
     }
-    missing.is_some()
+    missing.is_none().then(Directory::new)
 }
 
 impl Installed {
@@ -129,7 +131,7 @@ impl Installed {
 
 #[test]
 fn what_is_installed_is_what_was_promised() {
-    if is_without_tools() {
+    if with_tools().is_none() {
         return;
     }
     let library = library();
