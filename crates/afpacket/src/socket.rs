@@ -160,7 +160,6 @@ impl Socket {
         self.set_at(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &as_kernel_program(program))
     }
 
-    /// Removes the filter.
     pub(super) fn detach_filter(&self) -> io::Result<()> {
         self.set_at(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
     }

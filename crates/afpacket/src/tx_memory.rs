@@ -62,7 +62,6 @@ impl TxMemory {
         (PACKET_AT + longest).next_power_of_two()
     }
 
-    /// The number of slots.
     #[inline]
     pub(super) fn slots(&self) -> usize {
         self.slots

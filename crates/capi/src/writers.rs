@@ -133,7 +133,6 @@ impl Writing {
         self.full += packets;
     }
 
-    /// Publishes the appended packets.
     pub(crate) fn publish(&mut self) {
         self.writer.publish();
     }
@@ -188,7 +187,6 @@ fn check(options: &PublishOptions) -> Result<HashKind, Fault> {
     }
 }
 
-/// Adds a writer to the table.
 pub(crate) fn add(writing: Writing) -> *mut LogWriter {
     let number = another() as usize;
     let mut open = OPEN.write().unwrap_or_else(PoisonError::into_inner);

@@ -117,7 +117,6 @@ pub struct Device {
     pools: Mutex<Vec<Arc<Pool>>>,
 }
 
-/// The open devices.
 static OPEN: Mutex<Vec<Weak<Device>>> = Mutex::new(Vec::new());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

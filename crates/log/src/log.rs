@@ -110,7 +110,6 @@ impl LogConfig {
         self.cycle_bytes.unwrap_or_else(|| cycle::of_each(1)).div_ceil(self.segment_bytes)
     }
 
-    /// Makes a region of `bytes` for packets.
     fn packet_region(&self, bytes: usize) -> Result<Region, CreateError> {
         Ok(Region::create(&RegionRequest {
             name: format!("burstline-{}", self.name),
@@ -419,7 +418,6 @@ impl Shared {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the seats if the lock is free.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Vec<Arc<SeatEntry>>>> {
         match self.seats.try_lock() {
             Ok(seats) => Some(seats),

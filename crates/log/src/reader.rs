@@ -115,7 +115,6 @@ pub struct Reader {
     statistics: ReaderStatistics,
     /// The low bits of the delivered and missed packets at the last wait, to detect new ones.
     seen_at_rest: AtomicU16,
-    /// State of the reader of a part.
     pub(crate) part: Option<Box<Part>>,
 }
 
@@ -271,7 +270,6 @@ impl Reader {
         self.memory.control.geometry().clock_kind
     }
 
-    /// Returns the segment that it currently reads.
     pub(crate) fn current_segment(&self) -> Option<u32> {
         self.current.map(|current| current.segment)
     }

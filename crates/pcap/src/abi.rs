@@ -39,7 +39,6 @@ pub(crate) const PRECISION_MICRO: c_int = 0;
 pub(crate) const PRECISION_NANO: c_int = 1;
 /// Time stamps of the host.
 pub(crate) const TSTAMP_HOST: c_int = 0;
-/// Packets in both directions.
 pub(crate) const DIRECTION_BOTH: c_int = 0;
 /// The longest packet that libpcap returns; a snapshot length of 0 means this.
 pub(crate) const SNAPLEN_MAX: u32 = burstline_wire::files::MAX_CAPTURED;

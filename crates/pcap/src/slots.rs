@@ -102,13 +102,11 @@ impl Slot {
         self.generation.load(Relaxed) != fork::generation()
     }
 
-    /// Returns the open capture.
     pub(crate) fn capture(&self) -> Option<Arc<Capture>> {
         self.renew();
         self.capture.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Closes the capture.
     pub(crate) fn close(&self) {
         let capture = self.capture.write().unwrap_or_else(PoisonError::into_inner).take();
         match capture {

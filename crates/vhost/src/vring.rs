@@ -29,7 +29,6 @@ pub(crate) struct Vring {
     pub(crate) fault: Option<RingFault>,
 }
 
-/// A walk along a chain.
 pub(crate) struct Walk {
     /// Address and size of an indirect descriptor table in the guest's memory, if there is one.
     table: Option<(u64, u32)>,
@@ -101,7 +100,6 @@ impl Vring {
         chains
     }
 
-    /// Begins a walk along a chain.
     #[inline]
     pub(crate) fn walk(&self, head: u16) -> Walk {
         Walk { table: None, next: Some(head), left: u32::from(self.split.size()) }

@@ -25,7 +25,6 @@ impl Directory {
         Self(TemporaryFolder::create("burstline-capi-").unwrap())
     }
 
-    /// Returns the path of a name in it.
     pub(crate) fn name(&self, name: &str) -> String {
         self.0.file(name)
     }

@@ -386,7 +386,6 @@ impl FlowTable {
         }
     }
 
-    /// Passes the record in this slot to `out`.
     #[inline(never)]
     fn emit(&mut self, slot: usize, end: EndReason, out: &mut impl FnMut(&Record)) {
         let (ends, counts, rare) = (&self.ends[slot], &self.counts[slot], &self.rare[slot]);

@@ -35,7 +35,6 @@ fn attach(log: &Log) -> UntrustedReader {
     UntrustedReader::from(log.attach(ReaderConfig::default()).unwrap())
 }
 
-/// Returns word `index` of the log's packet memory.
 fn packet_word(reader: &UntrustedReader, index: usize) -> &AtomicU64 {
     assert!(index < SEGMENTS * SEGMENT_BYTES / WORD_BYTES);
     // SAFETY: inside the region, aligned; these tests and the reader access it atomically while

@@ -178,7 +178,6 @@ mod tests {
             .unwrap()
     }
 
-    /// Writes `bytes` like a device.
     fn device_writes(log: &Log, at: usize, bytes: &[u8]) {
         let (start, extent) = log.packet_memory();
         assert!(at + bytes.len() <= extent);

@@ -91,7 +91,6 @@ impl HostMemory {
         Self { start, bytes, number: unique(), _keep: Keep::Log(log) }
     }
 
-    /// Returns the number of this memory.
     #[inline]
     pub(crate) fn number(&self) -> u32 {
         self.number

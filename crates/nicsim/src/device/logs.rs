@@ -42,7 +42,6 @@ fn ask_ahead(memory: &HostMemory, buffer: u64, low: usize, mut asked: usize) -> 
 pub(crate) struct Logs {
     ring: Arc<Ring>,
     memory: Arc<HostMemory>,
-    /// Bytes of each buffer.
     buffer_bytes: usize,
     /// Descriptors consumed.
     next: u32,

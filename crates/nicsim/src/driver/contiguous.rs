@@ -105,7 +105,6 @@ impl Contiguous {
         self.reader.hold_burst()
     }
 
-    /// Returns whether more can be held.
     pub(super) fn can_hold(&self) -> bool {
         !self.reader.is_window_full()
     }

@@ -83,7 +83,6 @@ pub struct Scattered {
     /// Inline: bytes of the packet before `next` that are still to be taken.
     left: u32,
     epoch: u32,
-    /// Number of this driver.
     number: u32,
     /// Bytes copied to join packets.
     bytes_joined: u64,
@@ -95,7 +94,6 @@ pub struct Scattered {
 pub(crate) struct Area {
     /// Its start: a multiple of `buffer_bytes`.
     pub(crate) start: u32,
-    /// Bytes of a buffer.
     pub(crate) buffer_bytes: u32,
     /// Buffers in addition to those of the ring.
     pub(crate) spare: u32,

@@ -55,7 +55,6 @@ struct Waiting {
 pub(crate) struct OwnBuffers {
     /// Start of the first one in the memory.
     pub(crate) start: u32,
-    /// Bytes of each.
     pub(crate) bytes: u32,
 }
 

@@ -128,7 +128,6 @@ impl Folder {
     }
 }
 
-/// A running publisher.
 pub(crate) struct Publishing {
     is_written: Arc<AtomicBool>,
     is_read: Arc<AtomicBool>,
@@ -187,12 +186,10 @@ pub(crate) fn compiled(folder: &Folder, name: &str) -> Option<PathBuf> {
     Some(folder.at(name))
 }
 
-/// Cargo's target folder.
 pub(crate) fn target() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("cargo's folder is in it")
 }
 
-/// Returns the folder of the repository.
 pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("this is crates/pcap")
 }
@@ -206,7 +203,6 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Returns whether a program can be started.
 pub(crate) fn is_there(program: &str) -> bool {
     let folders = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&folders).any(|folder| Path::new(&folder).join(program).exists())

@@ -117,7 +117,6 @@ fn a_sensor_is_upgraded_under_load() {
     assert!(theirs.ends_with(&new), "from its first packet to the last, nothing is missing");
 }
 
-/// Returns whether a program has mapped this file.
 fn mapped(program: &Child, inode: u64) -> bool {
     let maps = fs::read_to_string(format!("/proc/{}/maps", program.id())).unwrap();
     maps.lines().any(|line| line.split_whitespace().nth(4) == Some(&inode.to_string()))

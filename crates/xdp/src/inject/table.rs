@@ -19,7 +19,6 @@ use crate::bpf::{BpfError, Map, MapKind, MapOptions};
 /// The maximum number of frames per call.
 pub const FRAMES_AT_ONCE: usize = 4096;
 
-/// Bytes of an entry.
 pub(super) const ENTRY_BYTES: usize = 8;
 
 /// Offset of the frames.

@@ -45,7 +45,6 @@ impl Default for PassageOptions {
     }
 }
 
-/// The direction of packets.
 #[derive(Clone, Copy)]
 struct Direction {
     /// Indices of the ends.
@@ -140,7 +139,6 @@ impl Passage {
     }
 }
 
-/// The rings of a direction.
 struct Rings {
     rx: Ring<libc::xdp_desc>,
     fill: Ring<u64>,

@@ -30,7 +30,6 @@ const LOOK: Duration = Duration::from_millis(250);
 const IDLE_NS: u64 = 10_000_000;
 const SEGMENT_BYTES: usize = 64 << 10;
 
-/// The source of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     File,
@@ -38,7 +37,6 @@ pub(super) enum Source {
     Interface,
 }
 
-/// The result of a turn.
 pub(super) struct Turn {
     /// Of all its processes, from start to end.
     pub(super) cpu_ns: u64,
