@@ -172,8 +172,6 @@ fn apart<R>(writer: &mut Writer, edge: Edge, act: impl FnOnce(&mut Writer) -> R)
 
 #[cfg(test)]
 mod tests {
-    use burstline_sys::memory::PageChoice;
-
     use super::*;
     use crate::{Handoff, Log, LogConfig, Policy, Reader, ReaderConfig, Start};
 
@@ -182,9 +180,7 @@ mod tests {
     }
 
     fn log_by(handoff: Handoff) -> (Writer, Reader) {
-        let (bytes, pages) = (5 * 4096, PageChoice::Size4K);
-        let config =
-            LogConfig { bytes, segment_bytes: 4096, pages, handoff, ..LogConfig::default() };
+        let config = LogConfig { handoff, ..LogConfig::small(5) };
         let (log, writer) = Log::create(config).unwrap();
         let seat = ReaderConfig { policy: Policy::Lossless, window: 1, start: Start::Now };
         (writer, log.attach(seat).unwrap())

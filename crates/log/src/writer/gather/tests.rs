@@ -1,11 +1,8 @@
-use burstline_sys::memory::PageChoice;
-
 use super::*;
 use crate::{Handoff, Log, LogConfig, Policy, Reader, ReaderConfig, Scratch, Start};
 
 fn log(handoff: Handoff) -> (Writer, Reader) {
-    let (bytes, pages) = (5 * 4096, PageChoice::Size4K);
-    let config = LogConfig { bytes, segment_bytes: 4096, pages, handoff, ..LogConfig::default() };
+    let config = LogConfig { handoff, ..LogConfig::small(5) };
     let (log, writer) = Log::create(config).unwrap();
     let seat = ReaderConfig { policy: Policy::Lossless, window: 1, start: Start::Now };
     (writer, log.attach(seat).unwrap())
