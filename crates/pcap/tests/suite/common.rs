@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use burstline_log::{Appended, Ending, Log, LogConfig, Meta};
+use burstline_log::{Appended, Ending, Log, LogConfig, Meta, Writer};
 use burstline_share::{LosslessReaders, PublishConfig, Publisher};
 use burstline_skip::skip;
 use burstline_sys::memory::PageChoice;
@@ -62,6 +62,23 @@ impl Folder {
         command
     }
 
+    /// Publishes a log of this number of segments, with a port `eth0`.
+    pub(crate) fn log(
+        &self,
+        name: &str,
+        segments: usize,
+        config: LogConfig,
+    ) -> (Publisher, Log, Writer) {
+        let (segment_bytes, pages) = (64 << 10, PageChoice::Size4K);
+        let bytes = segments * segment_bytes;
+        let config = LogConfig { bytes, segment_bytes, pages, ..config };
+        let (log, writer) = Log::create(config).unwrap();
+        log.name_port(0, 1, "eth0");
+        let (name, lossless) = (self.at(name), LosslessReaders::Forever);
+        let config = PublishConfig { lossless, ..PublishConfig::new(name.to_str().unwrap()) };
+        (Publisher::start(&config, vec![log.clone()]).unwrap(), log, writer)
+    }
+
     /// Publishes packets as `tap` once `readers` readers are there, and ends the log for good. It
     /// can be read until the result is ended.
     pub(crate) fn publish(&self, packets: Vec<Packet>, readers: usize) -> Publishing {
@@ -81,21 +98,8 @@ impl Folder {
         ending: Ending,
         is_slow: bool,
     ) -> Publishing {
-        let name = self.at("tap").to_str().unwrap().to_owned();
-        let segment_bytes = 64 << 10;
-        let (log, mut writer) = Log::create(LogConfig {
-            name: "pcap".into(),
-            bytes: 32 * segment_bytes,
-            segment_bytes,
-            pages: PageChoice::Size4K,
-            max_readers: 8,
-            ..LogConfig::default()
-        })
-        .unwrap();
-        log.name_port(0, 1, "eth0");
-        let config =
-            PublishConfig { lossless: LosslessReaders::Forever, ..PublishConfig::new(&name) };
-        let publisher = Publisher::start(&config, vec![log]).unwrap();
+        let config = LogConfig { max_readers: 8, ..LogConfig::default() };
+        let (publisher, _, mut writer) = self.log("tap", 32, config);
         let [is_written, is_read, is_over, is_slow] =
             [false, false, false, is_slow].map(|is| Arc::new(AtomicBool::new(is)));
         let theirs = [&is_written, &is_read, &is_over, &is_slow].map(Arc::clone);

@@ -3,9 +3,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-use burstline_log::{Appended, Ending, Log, LogConfig, Meta, Ruling, VerdictTaker};
-use burstline_share::{PublishConfig, Publisher};
-use burstline_sys::memory::PageChoice;
+use burstline_log::{Appended, Ending, LogConfig, Meta, Ruling, VerdictTaker};
 
 use crate::common::{Folder, compiled, until};
 use crate::traffic::{Packet, mix};
@@ -39,20 +37,9 @@ pub(crate) fn decided_until(
     packets: &[Packet],
     end: impl FnOnce(&Child),
 ) -> (String, Vec<Got>) {
-    let segment_bytes = 64 << 10;
-    let (log, mut writer) = Log::create(LogConfig {
-        name: "verdicts".into(),
-        bytes: 64 * segment_bytes,
-        segment_bytes,
-        pages: PageChoice::Size4K,
-        takes_verdicts: true,
-        ..LogConfig::default()
-    })
-    .unwrap();
-    log.name_port(0, 1, "eth0");
+    let config = LogConfig { takes_verdicts: true, ..LogConfig::default() };
+    let (publisher, log, mut writer) = folder.log("ips", 64, config);
     let mut taker = VerdictTaker::new(&log);
-    let name = folder.at("ips").to_str().unwrap().to_owned();
-    let publisher = Publisher::start(&PublishConfig::new(&name), vec![log]).unwrap();
     let program = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("somebody gives verdicts", || taker.has_changed() && taker.has_giver());
     for (number, Packet { time_ns, bytes }) in packets.iter().enumerate() {
