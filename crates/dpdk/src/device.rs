@@ -477,7 +477,7 @@ pub(crate) mod tests {
     /// Held by a test during which no other may have a device open.
     pub(crate) static TURN: Mutex<()> = Mutex::new(());
 
-    fn options(number: u32, mbufs: Option<u32>) -> DeviceOptions {
+    pub(crate) fn options(number: u32, mbufs: Option<u32>) -> DeviceOptions {
         DeviceOptions {
             devargs: format!("net_null{number}"),
             queues: 1,

@@ -1,5 +1,6 @@
 //! Tests of sending. Receiving needs a program, and is tested by the port.
 
+use std::fmt::Display;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -24,9 +25,22 @@ pub(super) fn make_pair() {
         .for_each(ip);
 }
 
+/// Runs a test on its own thread. An error that `excuses` accepts is reported, and is no failure.
+pub(super) fn run_or_skip<E: Display + Send + 'static>(
+    work: impl FnOnce() -> Result<(), E> + Send + 'static,
+    excuses: fn(&E) -> bool,
+) {
+    match thread::spawn(work).join() {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) if excuses(&error) => skip(error),
+        Ok(Err(error)) => panic!("{error}"),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
 /// Runs a test in a namespace with a veth pair, `v0` and `v1`; reports if it may not.
 pub(super) fn with_pair(job: impl FnOnce() + Send + 'static) {
-    let outcome = thread::spawn(move || {
+    let work = move || {
         enter_new_network().map_err(XdpError::system("v0", "unshare(CLONE_NEWNET)"))?;
         // Only the test shall send packets. A kernel without IPv6 has no such file.
         for which in ["all", "default"] {
@@ -36,15 +50,10 @@ pub(super) fn with_pair(job: impl FnOnce() + Send + 'static) {
         Sender::open("v0", 0, &SenderOptions::default())?;
         job();
         Ok::<_, XdpError>(())
+    };
+    run_or_skip(work, |error| {
+        matches!(error, XdpError::NotPermitted { .. } | XdpError::NoMemory { .. })
     });
-    match outcome.join() {
-        Ok(Ok(())) => {}
-        Ok(Err(error @ (XdpError::NotPermitted { .. } | XdpError::NoMemory { .. }))) => {
-            skip(error);
-        }
-        Ok(Err(error)) => panic!("{error}"),
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
 }
 
 /// Receives our packets, up to `count`.

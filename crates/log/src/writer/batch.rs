@@ -171,7 +171,7 @@ fn apart<R>(writer: &mut Writer, edge: Edge, act: impl FnOnce(&mut Writer) -> R)
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::{Handoff, Log, LogConfig, Policy, Reader, ReaderConfig, Start};
 
@@ -179,7 +179,7 @@ mod tests {
         log_by(Handoff::Near)
     }
 
-    fn log_by(handoff: Handoff) -> (Writer, Reader) {
+    pub(crate) fn log_by(handoff: Handoff) -> (Writer, Reader) {
         let config = LogConfig { handoff, ..LogConfig::small(5) };
         let (log, writer) = Log::create(config).unwrap();
         let seat = ReaderConfig { policy: Policy::Lossless, window: 1, start: Start::Now };
