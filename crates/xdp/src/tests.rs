@@ -56,11 +56,6 @@ pub(super) fn with_pair(job: impl FnOnce() + Send + 'static) {
     });
 }
 
-/// Receives our packets, up to `count`.
-fn arrived(ring: &mut Ring, count: usize) -> Vec<Vec<u8>> {
-    arrived_where(ring, count, |frame| frame[12..14] == [0x88, 0xb5])
-}
-
 /// Receives wanted packets, up to `count`.
 pub(super) fn arrived_where(
     ring: &mut Ring,
@@ -117,7 +112,8 @@ fn what_is_sent_arrives_and_its_frames_come_back() {
                 sender.reclaim().unwrap();
                 assert!(start.elapsed() < PATIENCE, "{:?}", sender.counts());
             }
-            assert!(arrived(&mut ring, frames.len()) == frames);
+            let is_ours = |frame: &[u8]| frame[12..14] == [0x88, 0xb5];
+            assert!(arrived_where(&mut ring, frames.len(), is_ours) == frames);
             let all = SenderCounts { pushed: 1_000, completed: 1_000, refused: 0 };
             assert_eq!((sender.counts(), sender.waiting()), (all, 0));
         }

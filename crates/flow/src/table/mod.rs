@@ -212,7 +212,7 @@ impl FlowTable {
                 let first = || {
                     let packet = burst.packet(index);
                     let is_ethernet = link_of(packet.port()) == LinkType::ETHERNET;
-                    let macs = is_ethernet.then(|| macs_of(packet.bytes())).flatten();
+                    let macs = is_ethernet.then(|| packet.bytes().first_chunk().copied()).flatten();
                     First { macs, place: place_of(index) }
                 };
                 self.enter(&sight, first, out);
@@ -416,8 +416,4 @@ impl FlowTable {
         self.done.packets_in_records += record.packets;
         out(&record);
     }
-}
-
-fn macs_of(packet: &[u8]) -> Option<[u8; 12]> {
-    packet.first_chunk().copied()
 }
