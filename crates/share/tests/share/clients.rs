@@ -7,10 +7,9 @@ use burstline_log::{Log, LogConfig, MAX_READERS, MIN_SEGMENT_BYTES, Policy};
 use burstline_share::{
     AttachConfig, Attachment, Feed, Held, LosslessReaders, PublishConfig, Publisher, Refusal, query,
 };
-use burstline_sys::memory::PageChoice;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::common::{Directory, Role, append, in_place, open, publish, read, refusal, until};
+use crate::common::{Directory, Role, append, config, in_place, open, publish, read, refusal, until};
 use crate::permissions::{as_nobody, for_root};
 use crate::scribbler::memory::Noise;
 use crate::wire::{self, ask, attach, connect, hear};
@@ -218,9 +217,8 @@ fn an_answer_that_is_larger_than_a_socket_is_heard_to_its_end() {
     let config = LogConfig {
         bytes: 64 * MIN_SEGMENT_BYTES,
         segment_bytes: MIN_SEGMENT_BYTES,
-        pages: PageChoice::Size4K,
         max_readers: READERS as usize,
-        ..LogConfig::default()
+        ..config()
     };
     let (logs, _writers): (Vec<_>, Vec<_>) =
         (0..LOGS).map(|_| Log::create(config.clone()).unwrap()).unzip();

@@ -54,16 +54,19 @@ impl Directory {
     }
 }
 
-pub(crate) fn log() -> (Log, Writer) {
-    Log::create(LogConfig {
+pub(crate) fn config() -> LogConfig {
+    LogConfig {
         name: "share".into(),
         bytes: 16 * SEGMENT_BYTES,
         segment_bytes: SEGMENT_BYTES,
         pages: PageChoice::Size4K,
         max_readers: 8,
         ..LogConfig::default()
-    })
-    .unwrap()
+    }
+}
+
+pub(crate) fn log() -> (Log, Writer) {
+    Log::create(config()).unwrap()
 }
 
 pub(crate) fn publish(config: &PublishConfig) -> (Publisher, Log, Writer) {

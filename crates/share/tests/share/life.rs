@@ -9,7 +9,7 @@ use burstline_share::{
 };
 
 use crate::common::{
-    Directory, Role, SEGMENT_BYTES, append, in_place, log, open, publish, read, until,
+    Directory, Role, SEGMENT_BYTES, append, config, in_place, log, open, publish, read, until,
 };
 
 #[test]
@@ -220,12 +220,7 @@ fn append_of(writer: &mut Writer, worker: usize) {
 fn a_part_is_read_to_its_end_though_its_next_packet_lies_far_behind_those_of_others() {
     for attach in [AttachConfig::default(), in_place()] {
         let (_directory, name) = Directory::with_tap();
-        let config = LogConfig {
-            bytes: 64 * SEGMENT_BYTES,
-            segment_bytes: SEGMENT_BYTES,
-            has_buckets: true,
-            ..LogConfig::default()
-        };
+        let config = LogConfig { bytes: 64 * SEGMENT_BYTES, has_buckets: true, ..config() };
         let (log, mut writer) = Log::create(config).unwrap();
         let part = log.part(Buckets::of_worker(1, 2));
         let publisher = Publisher::start(&PublishConfig::new(&name), vec![part]).unwrap();

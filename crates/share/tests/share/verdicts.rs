@@ -4,19 +4,11 @@ use std::thread;
 
 use burstline_log::{Log, LogConfig, Ruling, Verdict, VerdictTaker, Writer};
 use burstline_share::{AttachConfig, Attachment, PublishConfig, Publisher, Refusal};
-use burstline_sys::memory::PageChoice;
 
-use crate::common::{Directory, Role, SEGMENT_BYTES, append, open, publish, read, refusal};
+use crate::common::{Directory, Role, append, config, open, publish, read, refusal};
 
 fn log() -> (Log, Writer) {
-    let config = LogConfig {
-        bytes: 16 * SEGMENT_BYTES,
-        segment_bytes: SEGMENT_BYTES,
-        pages: PageChoice::Size4K,
-        takes_verdicts: true,
-        ..LogConfig::default()
-    };
-    Log::create(config).unwrap()
+    Log::create(LogConfig { takes_verdicts: true, ..config() }).unwrap()
 }
 
 fn giving() -> AttachConfig {
