@@ -146,7 +146,6 @@ impl Socket {
         }
     }
 
-    /// Reads an integer option.
     fn option(&self, level: c_int, name: c_int) -> io::Result<c_int> {
         let mut value: c_int = 0;
         // SAFETY: the option is an integer.

@@ -44,7 +44,6 @@ pub(crate) struct Writing {
     writer: Writer,
     publisher: Publisher,
     hasher: FlowHasher,
-    /// Link type of each port's packets.
     links: Vec<LinkType>,
     /// Whether readers know each port's name. A port without a name gets the log's name before its
     /// first packet.
@@ -58,7 +57,6 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    /// Creates a log and publishes it.
     pub(crate) fn open(name: &str, options: &PublishOptions) -> Result<Self, Fault> {
         let hash = check(options)?;
         let segment = LogConfig::default().segment_bytes;

@@ -35,7 +35,6 @@ fn log() -> (Log, Writer) {
     Log::create(config).unwrap()
 }
 
-/// A reader that gives verdicts.
 struct Giving {
     seat: RemoteSeat,
     reader: UntrustedReader,

@@ -25,7 +25,6 @@ pub(crate) struct Vring {
     pub(crate) takes_offloads: bool,
     pub(crate) is_enabled: bool,
     pub(crate) call: Option<Bell>,
-    /// The fault that stopped the ring.
     pub(crate) fault: Option<RingFault>,
 }
 

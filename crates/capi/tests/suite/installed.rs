@@ -37,7 +37,6 @@ pub(crate) fn panicking_library() -> &'static Installed {
     LIBRARY.get_or_init(|| Installed::make("capi-panicking", "deliberate-panic", &target))
 }
 
-/// Returns cargo's target folder.
 fn target() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().to_owned()
 }
@@ -87,7 +86,6 @@ impl Installed {
         self.folder.join("opt/burstline/lib")
     }
 
-    /// Runs pkg-config(1) on the installed library.
     pub(crate) fn pkg_config(&self, arguments: &[&str]) -> String {
         let path = self.libraries().join("pkgconfig");
         let mut command = Command::new("pkg-config");

@@ -206,7 +206,6 @@ impl Column {
         }
     }
 
-    /// Encodes the column.
     fn chunk(
         self,
         descriptor: &ColumnDescPtr,

@@ -206,7 +206,6 @@ pub(super) mod tests {
         reader.next_burst()
     }
 
-    /// Returns a reader's view of each packet.
     fn seen(reader: &mut Reader) -> Vec<(Vec<u8>, String)> {
         let mut all = Vec::new();
         while let Some(burst) = look(reader) {

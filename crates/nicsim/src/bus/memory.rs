@@ -85,7 +85,6 @@ impl HostMemory {
         Ok(Self { start, bytes, number: unique(), _keep: Keep::Region(region) })
     }
 
-    /// Wraps the packet memory of a log.
     pub(crate) fn of_log(log: Log) -> Self {
         let (start, bytes) = log.packet_memory();
         Self { start, bytes, number: unique(), _keep: Keep::Log(log) }

@@ -181,7 +181,6 @@ impl Rings {
         }
     }
 
-    /// Returns how many buffers a frame takes.
     #[inline]
     fn buffers(&self, length: usize) -> u32 {
         let front = if self.mode == Mode::Writeback { 0 } else { FRONT };

@@ -69,7 +69,6 @@ pub struct Scattered {
     held: Vec<u32>,
     /// Whether the ring's packets that were taken and not returned are lent, not handed on.
     is_lent: bool,
-    /// Whether a lent packet was kept.
     has_kept: bool,
     /// Descriptions of the lent packets, and of those chosen from them, if any.
     own: Scratch,
@@ -84,7 +83,6 @@ pub struct Scattered {
     left: u32,
     epoch: u32,
     number: u32,
-    /// Bytes copied to join packets.
     bytes_joined: u64,
     trace: Option<Trace>,
 }

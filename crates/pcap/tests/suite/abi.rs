@@ -29,13 +29,11 @@ fn fetched_or_skip(release: &str) -> Option<PathBuf> {
     None
 }
 
-/// Returns the library below this root.
 fn in_root(root: &Path) -> PathBuf {
     let folder = format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     root.join(folder).join("libpcap.so.0.8")
 }
 
-/// Returns the names that a library defines.
 fn names(library: &Path) -> BTreeSet<String> {
     let mut command = Command::new("nm");
     let said = run(command.args(["-D", "--defined-only"]).arg(library), 0);

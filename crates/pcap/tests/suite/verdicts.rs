@@ -12,7 +12,6 @@ const PACKETS: usize = 600;
 /// The first byte of a program's own replacement.
 const CHANGED: u8 = 0xfe;
 
-/// The verdict that a packet got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Got {
     Nothing,

@@ -21,7 +21,6 @@ pub const FRAMES_AT_ONCE: usize = 4096;
 
 pub(super) const ENTRY_BYTES: usize = 8;
 
-/// Offset of the frames.
 pub(super) const FRAMES_AT: usize = FRAMES_AT_ONCE * ENTRY_BYTES;
 
 /// Upper bound of an offset: a power of two, so that the verifier can check it.

@@ -199,7 +199,6 @@ fn wait_until_idle(process: u32) {
     }
 }
 
-/// Returns a process and all its descendants.
 fn family(process: u32) -> Vec<u32> {
     let path = format!("/proc/{process}/task/{process}/children");
     let children = fs::read_to_string(path).unwrap_or_default();
