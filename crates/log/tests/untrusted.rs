@@ -4,6 +4,8 @@
 
 #[path = "common/children.rs"]
 mod children;
+#[path = "common/config.rs"]
+mod config;
 #[path = "common/scribble.rs"]
 mod scribble;
 #[path = "common/seats.rs"]
@@ -17,15 +19,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 
 use burstline_log::{
-    Appended, AttachError, Burst, Log, LogConfig, Meta, ReaderConfig, Start, UntrustedReader,
-    Writer,
+    Appended, AttachError, Burst, Log, Meta, ReaderConfig, Start, UntrustedReader, Writer,
 };
-use burstline_sys::memory::{MemoryError, PageChoice};
+use burstline_sys::memory::MemoryError;
 use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
 };
 
 use children::inherited;
+use config::of_segments;
 use scribble::{Noise, own_memory};
 use seats::received;
 
@@ -39,14 +41,7 @@ fn looks() -> u64 {
 }
 
 fn log(name: &str) -> (Log, Writer) {
-    Log::create(LogConfig {
-        name: name.into(),
-        bytes: SEGMENTS * SEGMENT_BYTES,
-        segment_bytes: SEGMENT_BYTES,
-        pages: PageChoice::Size4K,
-        ..LogConfig::default()
-    })
-    .unwrap()
+    Log::create(of_segments(name, SEGMENTS, SEGMENT_BYTES)).unwrap()
 }
 
 fn append(writer: &mut Writer, number: u64) {
