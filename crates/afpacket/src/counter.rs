@@ -47,7 +47,6 @@ impl Counter {
         self.packets.get()
     }
 
-    /// Stops counting.
     pub(super) fn stop(&self) -> io::Result<()> {
         self.socket.attach_filter(&[Instruction::keep(0)])
     }

@@ -51,7 +51,6 @@ impl RingMemory {
         Ok(Self { start, block_bytes, blocks })
     }
 
-    /// The number of blocks.
     pub(super) fn blocks(&self) -> usize {
         self.blocks
     }

@@ -146,7 +146,6 @@ impl Socket {
         }
     }
 
-    /// Reads an integer option.
     fn option(&self, level: c_int, name: c_int) -> io::Result<c_int> {
         let mut value: c_int = 0;
         // SAFETY: the option is an integer.
@@ -160,7 +159,6 @@ impl Socket {
         self.set_at(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &as_kernel_program(program))
     }
 
-    /// Removes the filter.
     pub(super) fn detach_filter(&self) -> io::Result<()> {
         self.set_at(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
     }

@@ -23,7 +23,6 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 const COPY_AT: usize = 32;
 /// Offset of the virtio header's length to copy.
 const COPY_LENGTH_AT: usize = COPY_AT + 2;
-/// Offset of the packet.
 const PACKET_AT: usize = COPY_AT + 10;
 
 const STATUS_AT: usize = offset_of!(tpacket2_hdr, tp_status);
@@ -62,7 +61,6 @@ impl TxMemory {
         (PACKET_AT + longest).next_power_of_two()
     }
 
-    /// The number of slots.
     #[inline]
     pub(super) fn slots(&self) -> usize {
         self.slots

@@ -18,7 +18,6 @@ static OPEN: RwLock<BTreeMap<usize, Arc<Handle>>> = RwLock::new(BTreeMap::new())
 /// The last number handed out.
 static LAST: Mutex<u64> = Mutex::new(0);
 
-/// An open reader.
 pub(crate) struct Handle {
     /// Used by one thread at a time; poisoned by a panic.
     reading: Mutex<Reading>,
@@ -58,7 +57,6 @@ pub(crate) fn another() -> u64 {
     *last
 }
 
-/// Adds a reader to the table.
 pub(crate) fn add(reading: Reading) -> *mut Reader {
     let handle =
         Handle { reading: Mutex::new(reading), lent: Mutex::default(), text: Mutex::default() };
@@ -121,7 +119,6 @@ impl Handle {
         })
     }
 
-    /// Returns this reader's last error.
     pub(crate) fn text(&self) -> String {
         if self.reading.is_poisoned() {
             return Fault::broken().text;
@@ -160,7 +157,6 @@ impl Handle {
         Ok(view)
     }
 
-    /// Releases a burst.
     pub(crate) fn release(&self, ticket: u64) -> Result<(), Fault> {
         let mut lent = lock(&self.lent);
         let found = lent.bursts.binary_search_by_key(&ticket, |&(ticket, _)| ticket);

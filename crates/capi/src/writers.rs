@@ -44,7 +44,6 @@ pub(crate) struct Writing {
     writer: Writer,
     publisher: Publisher,
     hasher: FlowHasher,
-    /// Link type of each port's packets.
     links: Vec<LinkType>,
     /// Whether readers know each port's name. A port without a name gets the log's name before its
     /// first packet.
@@ -58,7 +57,6 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    /// Creates a log and publishes it.
     pub(crate) fn open(name: &str, options: &PublishOptions) -> Result<Self, Fault> {
         let hash = check(options)?;
         let segment = LogConfig::default().segment_bytes;
@@ -133,7 +131,6 @@ impl Writing {
         self.full += packets;
     }
 
-    /// Publishes the appended packets.
     pub(crate) fn publish(&mut self) {
         self.writer.publish();
     }
@@ -188,7 +185,6 @@ fn check(options: &PublishOptions) -> Result<HashKind, Fault> {
     }
 }
 
-/// Adds a writer to the table.
 pub(crate) fn add(writing: Writing) -> *mut LogWriter {
     let number = another() as usize;
     let mut open = OPEN.write().unwrap_or_else(PoisonError::into_inner);

@@ -54,7 +54,6 @@ fn declarations(header: &str) -> Vec<String> {
     lines
 }
 
-/// Returns the promises of a header.
 fn promises(header: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let (mut structure, mut fields, mut prototype) = (None::<String>, 0, String::new());
@@ -109,7 +108,6 @@ fn promises(header: &str) -> BTreeSet<String> {
     found
 }
 
-/// Returns the promises of `before` that are broken.
 fn broken(before: &BTreeSet<String>, now: &BTreeSet<String>) -> Vec<String> {
     let grows = |line: &str| {
         SIZED.iter().any(|name| {

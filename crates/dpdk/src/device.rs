@@ -117,7 +117,6 @@ pub struct Device {
     pools: Mutex<Vec<Arc<Pool>>>,
 }
 
-/// The open devices.
 static OPEN: Mutex<Vec<Weak<Device>>> = Mutex::new(Vec::new());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -478,7 +477,7 @@ pub(crate) mod tests {
     /// Held by a test during which no other may have a device open.
     pub(crate) static TURN: Mutex<()> = Mutex::new(());
 
-    fn options(number: u32, mbufs: Option<u32>) -> DeviceOptions {
+    pub(crate) fn options(number: u32, mbufs: Option<u32>) -> DeviceOptions {
         DeviceOptions {
             devargs: format!("net_null{number}"),
             queues: 1,

@@ -62,7 +62,6 @@ impl Default for Rss {
     }
 }
 
-/// Offloads that a device offers.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Offers {

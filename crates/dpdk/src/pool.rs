@@ -100,7 +100,6 @@ impl Pool {
     }
 }
 
-/// Counts an opened device.
 pub(crate) fn device_opened() {
     pools().devices += 1;
 }

@@ -67,7 +67,6 @@ struct Held {
     lent: Lent,
 }
 
-/// No packet.
 const NOTHING: ffi::Packet =
     ffi::Packet { data: std::ptr::null(), length: 0, marks: 0, time: 0, hash: 0 };
 

@@ -273,7 +273,6 @@ fn wait(
     ended
 }
 
-/// Builds the answer.
 fn judge(sensor: &Sensor, shared: &Shared, ended: &Ended) -> Answer {
     let mut progress = shared.lock();
     let said = std::mem::take(&mut progress.said);

@@ -58,7 +58,6 @@ const ID: &str = "burstline-id";
 #[cfg(any(feature = "kafka", feature = "nats"))]
 const PLACE: &str = "burstline-tree";
 
-/// A message for a bus.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(any(feature = "kafka", feature = "nats")), expect(dead_code, reason = "no bus"))]
 struct Message {

@@ -22,7 +22,6 @@ use crate::record::Record;
 use crate::sink::{Batch, Made, RecordSink};
 use crate::table::TableCounts;
 
-/// Records of a batch.
 const BATCH_RECORDS: usize = 512;
 
 /// Batches of each outbox: 65,536 records, some 12 MiB once they are used.

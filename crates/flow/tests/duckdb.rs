@@ -128,9 +128,7 @@ fn what_duckdb_reads_is_what_was_written() {
         folder.path().display()
     );
     let output = Command::new(&python).args(["-c", &program]).stdin(Stdio::null()).output();
-    let Ok(output) = output else {
-        return skip("DuckDB is not installed: scripts/setup query");
-    };
+    let Ok(output) = output else { return skip("DuckDB is not installed: scripts/setup query") };
     let said = String::from_utf8_lossy(&output.stderr);
     if said.contains("No module named 'duckdb'") {
         return skip("DuckDB is not installed: scripts/setup query");

@@ -67,7 +67,6 @@ impl Desc {
         Self { place, flow }
     }
 
-    /// Returns the two words in memory.
     #[inline]
     pub(crate) fn words(&self) -> [u64; 2] {
         [self.place, self.flow]
@@ -201,7 +200,6 @@ impl Facts {
         Self::new(self.time_ns, drops_before, self.original_length.max(length))
     }
 
-    /// Returns the words in memory.
     pub(crate) fn words(self) -> [u64; 4] {
         let mut length = [0; 8];
         length[..4].copy_from_slice(&self.original_length.to_ne_bytes());

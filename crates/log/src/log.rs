@@ -105,12 +105,18 @@ impl LogConfig {
         Self { cycle_bytes: self.cycle_bytes.or(Some(cycle::of_each(logs))), ..self }
     }
 
+    /// Returns the shape of a log with this number of the smallest segments.
+    #[cfg(test)]
+    pub(crate) fn small(segments: usize) -> Self {
+        let pages = PageChoice::Size4K;
+        Self { bytes: segments * 4096, segment_bytes: 4096, pages, ..Self::default() }
+    }
+
     /// Returns the number of segments in rotation.
     pub(crate) fn cycle(&self) -> usize {
         self.cycle_bytes.unwrap_or_else(|| cycle::of_each(1)).div_ceil(self.segment_bytes)
     }
 
-    /// Makes a region of `bytes` for packets.
     fn packet_region(&self, bytes: usize) -> Result<Region, CreateError> {
         Ok(Region::create(&RegionRequest {
             name: format!("burstline-{}", self.name),
@@ -419,7 +425,6 @@ impl Shared {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the seats if the lock is free.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Vec<Arc<SeatEntry>>>> {
         match self.seats.try_lock() {
             Ok(seats) => Some(seats),

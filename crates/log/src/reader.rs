@@ -115,7 +115,6 @@ pub struct Reader {
     statistics: ReaderStatistics,
     /// The low bits of the delivered and missed packets at the last wait, to detect new ones.
     seen_at_rest: AtomicU16,
-    /// State of the reader of a part.
     pub(crate) part: Option<Box<Part>>,
 }
 
@@ -271,7 +270,6 @@ impl Reader {
         self.memory.control.geometry().clock_kind
     }
 
-    /// Returns the segment that it currently reads.
     pub(crate) fn current_segment(&self) -> Option<u32> {
         self.current.map(|current| current.segment)
     }
@@ -336,7 +334,7 @@ impl Reader {
         let closed = self.memory.control.is_closed();
         for _ in 0..EMPTY_TRIES {
             if self.current.is_none() && !self.enter() {
-                self.is_finished = closed && self.has_no_successor();
+                self.is_finished = closed && self.current.is_none() && self.head() < self.sequence;
                 if self.is_finished {
                     self.settle_part();
                 }
@@ -354,10 +352,6 @@ impl Reader {
     /// Returns the newest sequence number; 0 before the first segment.
     fn head(&self) -> u64 {
         Word64::load(self.memory.control.head(), Acquire) // pairs with `open`
-    }
-
-    fn has_no_successor(&self) -> bool {
-        self.current.is_none() && self.head() < self.sequence
     }
 
     /// Releases the current segment, which is drained.

@@ -324,7 +324,6 @@ impl Copied {
     }
 }
 
-/// Returns the pages as words.
 fn words_of(pages: &mut [Page]) -> &mut [u64] {
     let words = pages.len() * PAGE_WORDS;
     // SAFETY: a page consists only of its words, in sequence, and the borrow continues.

@@ -477,8 +477,6 @@ impl std::fmt::Debug for Writer {
 
 #[cfg(test)]
 mod tests {
-    use burstline_sys::memory::PageChoice;
-
     use super::*;
     use crate::watermark::MAX_SEQUENCE;
     use crate::{Log, LogConfig, ReaderConfig};
@@ -486,13 +484,7 @@ mod tests {
     /// All counters are close to their limits: the packed words truncate none of them.
     #[test]
     fn counters_near_their_ends() {
-        let (log, mut writer) = Log::create(LogConfig {
-            bytes: 5 * 4096,
-            segment_bytes: 4096,
-            pages: PageChoice::Size4K,
-            ..LogConfig::default()
-        })
-        .unwrap();
+        let (log, mut writer) = Log::create(LogConfig::small(5)).unwrap();
         writer.reuse = Reuse::starting_at(5, MAX_SEQUENCE - 20);
         writer.first_packet = u64::MAX - 2_000;
         let meta = Meta::new(u64::MAX, 100, 255);

@@ -1,5 +1,8 @@
 //! Tests the history of a log: its length, its readers, and what happens if memory is short.
 
+#[path = "common/config.rs"]
+mod config;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -7,7 +10,8 @@ use std::time::Duration;
 use burstline_log::{
     Appended, Log, LogConfig, Meta, Policy, Reader, ReaderConfig, ReaderStatistics, Start, Writer,
 };
-use burstline_sys::memory::PageChoice;
+
+use config::of_segments;
 
 const SEGMENT_BYTES: usize = 4096;
 /// Packets of 48 bytes: 64 with their descs. Room for facts is reserved, so one fewer fits.
@@ -15,15 +19,8 @@ const PACKETS_A_SEGMENT: u64 = 63;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
 fn log(segments: usize, keep_ns: Option<u64>) -> (Log, Writer) {
-    Log::create(LogConfig {
-        name: "history".into(),
-        bytes: SEGMENT_BYTES * segments,
-        segment_bytes: SEGMENT_BYTES,
-        pages: PageChoice::Size4K,
-        keep_ns,
-        ..LogConfig::default()
-    })
-    .unwrap()
+    let config = of_segments("history", segments, SEGMENT_BYTES);
+    Log::create(LogConfig { keep_ns, ..config }).unwrap()
 }
 
 fn from_oldest(policy: Policy) -> ReaderConfig {

@@ -4,6 +4,9 @@
 //! The kernel refuses writes to other memory: see the tests of `burstline_sys::memory`.
 #![cfg(not(miri))]
 
+#[path = "common/config.rs"]
+mod config;
+
 use std::env;
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -16,8 +19,10 @@ use burstline_log::{
     Writer, WriterStatistics,
 };
 use burstline_skip::ledger;
-use burstline_sys::memory::{Mapping, PageChoice};
+use burstline_sys::memory::Mapping;
 use rustix::io::{FdFlags, fcntl_setfd};
+
+use config::of_segments;
 
 const SEGMENT_BYTES: usize = 4096;
 const SEGMENTS: usize = 32;
@@ -26,16 +31,8 @@ const PACKETS: u64 = 300_000;
 const PAGE: &str = "BURSTLINE_TEST_PAGE";
 
 fn log(keep_ns: Option<u64>) -> (Log, Writer) {
-    Log::create(LogConfig {
-        name: "hostile".into(),
-        bytes: SEGMENTS * SEGMENT_BYTES,
-        segment_bytes: SEGMENT_BYTES,
-        pages: PageChoice::Size4K,
-        lossless_deadline_ns: Some(0),
-        keep_ns,
-        ..LogConfig::default()
-    })
-    .unwrap()
+    let config = of_segments("hostile", SEGMENTS, SEGMENT_BYTES);
+    Log::create(LogConfig { lossless_deadline_ns: Some(0), keep_ns, ..config }).unwrap()
 }
 
 /// Starts this test binary again as a scribbler that has only the page of a seat; returns once it

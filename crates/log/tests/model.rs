@@ -1,14 +1,18 @@
 //! Compares random operations on a log of tiny segments with a plain vector of packets.
 
+#[path = "common/config.rs"]
+mod config;
+
 use std::collections::VecDeque;
 
 use burstline_log::{
     Appended, Burst, Flags, HeldBurst, Log, LogConfig, Meta, Policy, Reader, ReaderConfig, Start,
     Writer,
 };
-use burstline_sys::memory::PageChoice;
 use proptest::collection::vec;
 use proptest::prelude::*;
+
+use config::of_segments;
 
 const SEGMENT_BYTES: usize = 4096;
 const SEGMENTS: usize = 12;
@@ -70,16 +74,9 @@ struct World {
 
 impl World {
     fn new(keep_ns: Option<u64>) -> Self {
-        let (log, writer) = Log::create(LogConfig {
-            keep_ns,
-            name: "model".into(),
-            bytes: SEGMENT_BYTES * SEGMENTS,
-            segment_bytes: SEGMENT_BYTES,
-            pages: PageChoice::Size4K,
-            max_readers: 4,
-            ..LogConfig::default()
-        })
-        .unwrap();
+        let config = of_segments("model", SEGMENTS, SEGMENT_BYTES);
+        let config = LogConfig { keep_ns, max_readers: 4, ..config };
+        let (log, writer) = Log::create(config).unwrap();
         Self { log, writer, sent: Vec::new(), time_ns: 1 << 60, followers: Vec::new() }
     }
 

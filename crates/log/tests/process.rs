@@ -3,32 +3,27 @@
 
 #[path = "common/children.rs"]
 mod children;
+#[path = "common/config.rs"]
+mod config;
 #[path = "common/seats.rs"]
 mod seats;
 
 use std::process::Child;
 
 use burstline_log::{
-    Appended, AttachError, Log, LogConfig, Meta, Policy, Reader, ReaderConfig, ReceivedFiles,
-    Start, Writer,
+    Appended, AttachError, Log, Meta, Policy, Reader, ReaderConfig, ReceivedFiles, Start, Writer,
 };
 use burstline_sys::memory::{PageChoice, Region, RegionRequest};
 
 use children::inherited;
+use config::of_segments;
 use seats::received;
 
 const SEGMENT_BYTES: usize = 64 << 10;
 const PACKETS: u64 = 200_000;
 
 fn log() -> (Log, Writer) {
-    Log::create(LogConfig {
-        name: "process".into(),
-        bytes: 8 * SEGMENT_BYTES,
-        segment_bytes: SEGMENT_BYTES,
-        pages: PageChoice::Size4K,
-        ..LogConfig::default()
-    })
-    .unwrap()
+    Log::create(of_segments("process", 8, SEGMENT_BYTES)).unwrap()
 }
 
 fn packet(number: u64) -> Vec<u8> {

@@ -1,22 +1,18 @@
 //! Tests a publisher's view of seats, and a log's names, endings and counts.
 
+#[path = "common/config.rs"]
+mod config;
+
 use std::thread;
 
-use burstline_log::{
-    Appended, Ending, Log, LogConfig, Meta, Policy, ReaderConfig, SeatStatus, Writer,
-};
-use burstline_sys::memory::PageChoice;
+use burstline_log::{Appended, Ending, Log, Meta, Policy, ReaderConfig, SeatStatus, Writer};
+
+use config::of_segments;
 
 const PACKETS: u64 = if cfg!(miri) { 300 } else { 200_000 };
 
 fn log(segments: usize) -> (Log, Writer) {
-    Log::create(LogConfig {
-        bytes: 4096 * segments,
-        segment_bytes: 4096,
-        pages: PageChoice::Size4K,
-        ..LogConfig::default()
-    })
-    .unwrap()
+    Log::create(of_segments("seats", segments, 4096)).unwrap()
 }
 
 fn append(writer: &mut Writer, packets: u64) {

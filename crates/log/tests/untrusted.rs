@@ -4,10 +4,14 @@
 
 #[path = "common/children.rs"]
 mod children;
+#[path = "common/config.rs"]
+mod config;
+#[path = "common/scribble.rs"]
+mod scribble;
 #[path = "common/seats.rs"]
 mod seats;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,15 +19,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 
 use burstline_log::{
-    Appended, AttachError, Burst, Log, LogConfig, Meta, ReaderConfig, Start, UntrustedReader,
-    Writer,
+    Appended, AttachError, Burst, Log, Meta, ReaderConfig, Start, UntrustedReader, Writer,
 };
-use burstline_sys::memory::{MemoryError, PageChoice};
+use burstline_sys::memory::MemoryError;
 use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
 };
 
 use children::inherited;
+use config::of_segments;
+use scribble::{Noise, own_memory};
 use seats::received;
 
 const SEGMENT_BYTES: usize = 16 << 10;
@@ -36,14 +41,7 @@ fn looks() -> u64 {
 }
 
 fn log(name: &str) -> (Log, Writer) {
-    Log::create(LogConfig {
-        name: name.into(),
-        bytes: SEGMENTS * SEGMENT_BYTES,
-        segment_bytes: SEGMENT_BYTES,
-        pages: PageChoice::Size4K,
-        ..LogConfig::default()
-    })
-    .unwrap()
+    Log::create(of_segments(name, SEGMENTS, SEGMENT_BYTES)).unwrap()
 }
 
 fn append(writer: &mut Writer, number: u64) {
@@ -51,43 +49,6 @@ fn append(writer: &mut Writer, number: u64) {
     let length = 40 + number as usize % 160;
     let meta = Meta { drops_before: number % 3 / 2, ..Meta::new(number, length as u32, 0) };
     assert_eq!(writer.append(&bytes[..length], &meta), Appended::Whole);
-}
-
-/// Returns this process's writable mapping of the memfd `name`, as a mad writer has it.
-fn own_memory(name: &str) -> &'static [AtomicU64] {
-    let maps = fs::read_to_string("/proc/self/maps").unwrap();
-    let wanted = format!("/memfd:{name} (deleted)");
-    let line = maps.lines().find(|line| line.ends_with(&wanted) && line.contains(" rw-s "));
-    let range = line.unwrap_or_else(|| panic!("{name} in {maps}")).split(' ').next().unwrap();
-    let number = |text: &str| usize::from_str_radix(text, 16).unwrap();
-    let (start, end) = range.split_once('-').map(|(a, b)| (number(a), number(b))).unwrap();
-    let first = std::ptr::with_exposed_provenance::<AtomicU64>(start);
-    // SAFETY: the kernel lists it as mapped, and the test keeps the log until it is done.
-    unsafe { std::slice::from_raw_parts(first, (end - start) / size_of::<AtomicU64>()) }
-}
-
-/// A random number generator that is good enough here. Source: Marsaglia, Xorshift RNGs, 2003.
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// Overwrites a word with a random value, or with an old value with one bit flipped.
-    fn scribble(&mut self, words: &[AtomicU64]) {
-        let (value, at) = (self.next(), self.next() as usize % words.len());
-        let word = match value % 4 {
-            0 => value,
-            1 => words[self.next() as usize % words.len()].load(Relaxed),
-            2 => value % 64,
-            _ => words[at].load(Relaxed) ^ 1 << (value >> 58),
-        };
-        words[at].store(word, Relaxed);
-    }
 }
 
 /// Uses everything in a burst that code might use.
@@ -138,8 +99,8 @@ fn a_writer_that_scribbles_over_everything_does_its_readers_no_harm() {
         while !said.contains("attached") {
             assert!(std::io::BufRead::read_line(&mut stdout, &mut said).unwrap() > 0, "{said}");
         }
-        let packets = own_memory(&format!("burstline-{name}"));
-        let control = own_memory(&format!("burstline-{name}-control"));
+        let packets = own_memory(&log, &format!("burstline-{name}"));
+        let control = own_memory(&log, &format!("burstline-{name}-control"));
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -172,7 +133,7 @@ fn a_header_that_lies_is_refused_or_harmless() {
     let (log, mut writer) = log("header");
     (0..2_000).for_each(|number| append(&mut writer, number));
     writer.publish();
-    let control = own_memory("burstline-header-control");
+    let control = own_memory(&log, "burstline-header-control");
     let sound: Vec<u64> = control.iter().map(|word| word.load(Relaxed)).collect();
     let (mut noise, mut attached, mut refused) = (Noise(77), 0, 0);
     for round in 0..4_000 {
@@ -198,10 +159,10 @@ fn a_header_that_lies_is_refused_or_harmless() {
     assert!(attached > 10 && refused > 10, "{attached} attached, {refused} refused");
 }
 
-/// Returns a copy of this process's memfd `name`, followed by `more` allocated bytes.
-fn control_with_more(name: &str, more: u64, seals: SealFlags) -> OwnedFd {
+/// Returns a file with a copy of `control`, followed by `more` allocated bytes.
+fn control_with_more(control: &[AtomicU64], more: u64, seals: SealFlags) -> OwnedFd {
     let mut bytes: Vec<u8> =
-        own_memory(name).iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
+        control.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
     bytes.resize(bytes.len() + more as usize, 0);
     let mut file = File::from(memfd_create("more", MemfdFlags::ALLOW_SEALING).unwrap());
     file.write_all(&bytes).unwrap();
@@ -256,7 +217,8 @@ fn memory_that_could_fault_is_refused() {
     for (is_control, bytes) in [(false, 1 << 50), (false, bytes + (4 << 20)), (true, 1 << 20)] {
         let mut files = received(seat.files());
         if is_control {
-            files.control = control_with_more("burstline-fault-control", bytes, sealed);
+            let control = own_memory(&log, "burstline-fault-control");
+            files.control = control_with_more(control, bytes, sealed);
         } else {
             files.packets = file(bytes, sealed);
         }

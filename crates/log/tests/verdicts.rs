@@ -1,6 +1,8 @@
 //! Tests verdicts between a log's publisher and readers of all kinds.
 #![cfg(not(miri))]
 
+#[path = "common/config.rs"]
+mod config;
 #[path = "common/seats.rs"]
 mod seats;
 
@@ -13,8 +15,9 @@ use burstline_log::{
     Ruling, UntrustedReader, VERDICTS_WAITING_MAX, Verdict, VerdictError, VerdictGiver,
     VerdictTaker, Writer,
 };
-use burstline_sys::memory::{Mapping, PageChoice};
+use burstline_sys::memory::Mapping;
 
+use config::of_segments;
 use seats::received;
 
 const SEGMENT_BYTES: usize = 64 << 10;
@@ -25,17 +28,10 @@ const ROOM_AT: usize = 2 * PLACES_AT;
 const ROOM_BYTES: usize = 1 << 20;
 
 fn log() -> (Log, Writer) {
-    let config = LogConfig {
-        bytes: 8 * SEGMENT_BYTES,
-        segment_bytes: SEGMENT_BYTES,
-        pages: PageChoice::Size4K,
-        takes_verdicts: true,
-        ..LogConfig::default()
-    };
-    Log::create(config).unwrap()
+    let config = of_segments("verdicts", 8, SEGMENT_BYTES);
+    Log::create(LogConfig { takes_verdicts: true, ..config }).unwrap()
 }
 
-/// A reader that gives verdicts.
 struct Giving {
     seat: RemoteSeat,
     reader: UntrustedReader,

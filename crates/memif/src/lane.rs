@@ -9,7 +9,6 @@ use crate::ring::{Desc, NEXT, Ring, Role};
 /// The number of slots whose descriptors are prefetched.
 const AHEAD: u16 = 4;
 
-/// The location of buffers.
 #[derive(Debug)]
 pub(crate) enum Buffers {
     /// The client's own memory: one buffer per slot, of equal size, in sequence.

@@ -56,7 +56,6 @@ pub(crate) struct Ring {
     pub(crate) bell: Option<Bell>,
 }
 
-/// Returns the size of a ring, in bytes.
 pub(crate) fn ring_bytes(slots: u16) -> usize {
     DESCS_AT + DESC_BYTES * usize::from(slots)
 }
@@ -132,7 +131,6 @@ impl Ring {
         self.window.store_u64(at + 8, u64::from(offset));
     }
 
-    /// Prefetches a descriptor.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u16) {
         self.window.prefetch::<false>(self.at(slot));

@@ -15,7 +15,6 @@ use crate::lane::{Buffers, FromPeer, ToPeer};
 use crate::message::{Fault, Message, VERSION};
 use crate::ring::{COOKIE, Ring, Role, ring_bytes};
 
-/// The most regions of a client.
 const REGIONS_MAX: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

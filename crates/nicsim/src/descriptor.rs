@@ -24,11 +24,8 @@ pub type Words = [u64; 2];
 pub const DONE: u64 = 1;
 /// End of packet: its last descriptor.
 pub const END_OF_PACKET: u64 = 1 << 1;
-/// The packet has a VLAN tag.
 const VLAN_PRESENT: u64 = 1 << 3;
-/// The IP checksum was checked.
 const IP_CHECKED: u64 = 1 << 6;
-/// The transport checksum was checked.
 const TRANSPORT_CHECKED: u64 = 1 << 5;
 /// The length of the packet contradicts its headers (extended error bit 5).
 const LENGTH_ERROR: u64 = 1 << 25;

@@ -12,7 +12,6 @@ use crate::descriptor::Metadata;
 /// Bytes that a frame takes in addition to its own.
 const OVERHEAD_BYTES: usize = 16;
 
-/// An arriving frame.
 pub(crate) struct Frame<'a> {
     pub(crate) bytes: &'a [u8],
     /// The device's metadata except the length; empty if it is not reported anywhere.
@@ -20,7 +19,6 @@ pub(crate) struct Frame<'a> {
     pub(crate) time_ns: u64,
 }
 
-/// A waiting frame.
 struct Waiting {
     at: usize,
     length: usize,

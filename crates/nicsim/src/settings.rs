@@ -114,7 +114,6 @@ impl Settings {
         self.spare.unwrap_or(self.ring)
     }
 
-    /// Returns whether packets are hashed.
     pub(crate) fn hashes(&self) -> bool {
         self.is_hashing || self.queues > 1
     }

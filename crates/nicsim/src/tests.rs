@@ -58,7 +58,6 @@ fn settings(mode: Mode) -> Settings {
     Settings::new(mode, Bus::new("3.0x8".parse().unwrap(), 256, 512).unwrap())
 }
 
-/// Frames sent to a wire.
 type Sent = Arc<Mutex<Vec<Vec<u8>>>>;
 
 fn wire(frames: Vec<Vec<u8>>, can_wait: bool) -> (Box<dyn Wire>, Sent) {

@@ -18,11 +18,8 @@ pub(crate) fn errbuf_bytes(text: &str) -> impl Iterator<Item = u8> {
 pub(crate) const ERROR: c_int = -1;
 /// `pcap_breakloop` was called, or no more packets will come.
 pub(crate) const ERROR_BREAK: c_int = -2;
-/// The handle was created but not activated.
 pub(crate) const ERROR_NOT_ACTIVATED: c_int = -3;
-/// The handle is already activated.
 pub(crate) const ERROR_ACTIVATED: c_int = -4;
-/// The device does not exist.
 pub(crate) const ERROR_NO_SUCH_DEVICE: c_int = -5;
 /// The device has no monitor mode.
 pub(crate) const ERROR_RFMON_NOTSUP: c_int = -6;
@@ -37,9 +34,7 @@ pub(crate) const WARNING_TSTAMP_TYPE_NOTSUP: c_int = 3;
 pub(crate) const PRECISION_MICRO: c_int = 0;
 /// Time stamps in nanoseconds.
 pub(crate) const PRECISION_NANO: c_int = 1;
-/// Time stamps of the host.
 pub(crate) const TSTAMP_HOST: c_int = 0;
-/// Packets in both directions.
 pub(crate) const DIRECTION_BOTH: c_int = 0;
 /// The longest packet that libpcap returns; a snapshot length of 0 means this.
 pub(crate) const SNAPLEN_MAX: u32 = burstline_wire::files::MAX_CAPTURED;

@@ -36,7 +36,6 @@ impl Counts {
         self.lost_before.fetch_add(packets, Relaxed);
     }
 
-    /// Counts a packet of another link type.
     pub(crate) fn skip_other_link(&self) {
         self.other_link.fetch_add(1, Relaxed);
     }

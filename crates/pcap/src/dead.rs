@@ -33,7 +33,6 @@ impl Dead {
         self.0
     }
 
-    /// Returns the text of the last error.
     pub(crate) fn error(&self) -> String {
         let text = real!(pcap_geterr(self.0 => *mut Pcap) -> *mut c_char);
         if text.is_null() {

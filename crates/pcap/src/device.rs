@@ -24,7 +24,6 @@ const KEYS: &str = "lossless, start=now|oldest, trust=nobody|own|anyone, follow=
                     verdict=pass|drop|reject|pass-flow, rest=pass|drop|reject|pass-flow, \
                     drops=FILE";
 
-/// A device of this library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Device {
     /// The published name, or the path of its socket.

@@ -21,7 +21,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// A file of drops.
 pub(crate) struct Drops {
     path: PathBuf,
     file: Mutex<File>,

@@ -221,7 +221,7 @@ impl Session {
             }
             let is_ours = match last_port {
                 Some((port, is_ours)) if port == packet.port() => is_ours,
-                _ => shape.is_of(link_of(follower, *log, packet.port())),
+                _ => datalink_of(link_of(follower, *log, packet.port())) == shape.datalink,
             };
             last_port = Some((packet.port(), is_ours));
             if !is_ours {
@@ -259,10 +259,6 @@ pub(crate) fn datalink_of(link_type: u32) -> i32 {
 }
 
 impl Shape {
-    fn is_of(self, link_type: u32) -> bool {
-        datalink_of(link_type) == self.datalink
-    }
-
     /// Returns the header of a packet, unless the filter rejects it.
     #[inline(always)]
     fn header(self, packet: &Packet<'_>, filter: Option<&Program>) -> Option<PacketHeader> {

@@ -102,13 +102,11 @@ impl Slot {
         self.generation.load(Relaxed) != fork::generation()
     }
 
-    /// Returns the open capture.
     pub(crate) fn capture(&self) -> Option<Arc<Capture>> {
         self.renew();
         self.capture.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Closes the capture.
     pub(crate) fn close(&self) {
         let capture = self.capture.write().unwrap_or_else(PoisonError::into_inner).take();
         match capture {
@@ -123,7 +121,6 @@ impl Slot {
         self.is_breaking.store(true, Relaxed);
     }
 
-    /// Returns whether [`break_loop`](Self::break_loop) was called.
     pub(crate) fn is_breaking(&self) -> bool {
         self.is_breaking.load(Relaxed)
     }
@@ -134,7 +131,6 @@ impl Slot {
         self.is_breaking() && self.is_breaking.swap(false, Relaxed)
     }
 
-    /// Stores the text of an error.
     pub(crate) fn tell(&self, text: &str) {
         for (at, byte) in self.text.iter().zip(errbuf_bytes(text)) {
             at.store(byte, Relaxed);

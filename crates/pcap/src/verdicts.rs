@@ -36,18 +36,15 @@ pub(crate) enum Refusal {
     /// The handle gives no verdicts.
     #[error("this handle gives no verdicts: open burst:NAME?verdict=pass")]
     LooksOn,
-    /// No packet waits for a decision.
     #[error(
         "no packet waits for a verdict: each packet takes only one, until its callback returns or \
          the next packet is requested"
     )]
     NoPacket,
-    /// The log refused the verdict.
     #[error(transparent)]
     Log(#[from] VerdictError),
 }
 
-/// The verdicts of one handle.
 #[derive(Default)]
 pub(crate) struct Verdicts {
     /// `None` if the handle gives no verdicts.

@@ -121,7 +121,6 @@ struct Place {
 }
 
 impl Place {
-    /// Returns the page that contains an address.
     fn page_of(&self, address: usize) -> Self {
         let start = address - (address - self.start) % self.page;
         Self { start, bytes: self.page, page: self.page }

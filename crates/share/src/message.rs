@@ -43,7 +43,6 @@ const ALL_LOGS: u32 = u32::MAX;
 /// In [`Welcome::part`]: the whole log.
 const NO_PART: u32 = 0;
 
-/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Attach(AttachRequest),
@@ -59,7 +58,6 @@ pub(crate) struct AttachRequest {
     pub(crate) window: u32,
     /// The number of a log; all if `None`.
     pub(crate) log: Option<u32>,
-    /// Whether the reader gives verdicts.
     pub(crate) gives_verdicts: bool,
 }
 

@@ -27,7 +27,6 @@ pub const NAME_BYTES_MAX: usize = 64;
 
 const ROOTS_DIRECTORY: &str = "/run/burstline";
 const LOCK_SUFFIX: &str = ".lock";
-/// The suffix of a switch's control socket.
 const SWITCH_SUFFIX: &str = ".switch";
 
 /// The files of one name.

@@ -155,7 +155,6 @@ pub(crate) struct Coded {
 }
 
 impl Refusal {
-    /// Encodes the refusal.
     pub(crate) fn encode(self) -> Coded {
         let (code, first, second) = match self {
             Self::Version { theirs, ours } => (1, theirs, ours),

@@ -16,7 +16,6 @@ pub(crate) const PRIORITY: u16 = 0xf000;
 /// An admitted frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// Its VLAN.
     pub(crate) vlan: u16,
     /// Its tag, if it has one: priority, and the number of a VLAN or 0.
     pub(crate) tag: Option<u16>,

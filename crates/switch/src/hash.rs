@@ -5,7 +5,6 @@ use std::hash::{BuildHasher, Hasher};
 /// Source of the constant: the golden ratio, as for Fibonacci hashing (Knuth, volume 3, 6.4).
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Mixes a word into a hash.
 #[inline]
 pub(crate) fn mix(hash: u64, word: u64) -> u64 {
     let product = u128::from(hash ^ word) * u128::from(MULTIPLIER);

@@ -44,14 +44,12 @@ pub struct MacTotals {
     pub full: u64,
 }
 
-/// The outcome of learning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Learned {
     /// The address was already known at this end.
     Known,
     /// The address is new at this end.
     New,
-    /// The table is full.
     Full,
     /// The address is a static entry of another end, or the end's address limit is reached.
     Refused,
@@ -69,7 +67,6 @@ struct Slot {
 
 const FREE: Slot = Slot { key: 0, seen_ns: 0, frames: 0, end: EndId(0), is_static: false };
 
-/// The MAC table of a switch.
 #[derive(Debug)]
 pub(crate) struct MacTable {
     slots: Vec<Slot>,
@@ -81,7 +78,6 @@ pub(crate) struct MacTable {
     swept: usize,
 }
 
-/// Packs VLAN and address into a word.
 #[inline]
 pub(crate) fn key_of(vlan: u16, address: &[u8]) -> u64 {
     let mut bytes = [0; 8];

@@ -137,7 +137,6 @@ impl std::fmt::Debug for VlanSet {
     }
 }
 
-/// Parses the number of a VLAN.
 pub(crate) fn parse_vlan(text: &str) -> Option<u16> {
     let is_number = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
     let number = is_number.then(|| text.parse().ok()).flatten()?;

@@ -71,7 +71,6 @@ pub enum SwitchError {
     },
 }
 
-/// An end of the switch.
 #[derive(Debug)]
 struct End {
     name: String,

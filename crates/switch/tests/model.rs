@@ -108,7 +108,6 @@ impl Flow {
     }
 }
 
-/// The model.
 struct Model {
     ports: Vec<PortConfig>,
     flows: Vec<Flow>,

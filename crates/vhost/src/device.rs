@@ -40,7 +40,6 @@ impl Device {
         &self.lanes
     }
 
-    /// Returns the features offered to the guest.
     pub(crate) fn features(&self) -> u64 {
         features::offered(self.options.pairs, self.options.passes_offloads)
     }

@@ -39,7 +39,6 @@ pub(crate) const PROTOCOL_MEM_SLOTS: u64 = 1 << 15;
 /// The offered protocol features.
 pub(crate) const PROTOCOL: u64 = PROTOCOL_MQ | PROTOCOL_REPLY_ACK | PROTOCOL_MEM_SLOTS;
 
-/// Returns the features offered to guests.
 pub(crate) fn offered(pairs: u16, passes_offloads: bool) -> u64 {
     let mut features = NET_MRG_RXBUF
         | RING_INDIRECT_DESC

@@ -180,12 +180,10 @@ impl Header {
         Ok(Self { request, flags, bytes })
     }
 
-    /// Returns whether the front-end requests a reply.
     pub(crate) fn needs_reply(&self) -> bool {
         self.flags & NEED_REPLY != 0
     }
 
-    /// Encodes a reply to the message.
     pub(crate) fn reply(&self, body: &[u8]) -> Vec<u8> {
         let words = [self.request, VERSION | REPLY, body.len() as u32];
         let mut reply: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -209,7 +207,6 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(word)
 }
 
-/// Like [`u32_at`].
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }

@@ -331,7 +331,6 @@ impl Session {
         self.features & features::RING_EVENT_IDX != 0
     }
 
-    /// Starts a ring.
     fn start(&mut self, index: usize, kick: Option<Bell>) -> Result<(), Fault> {
         let tables = self.tables(index)?;
         if let Some(kick) = &kick

@@ -103,7 +103,6 @@ pub(crate) enum ChainFault {
 }
 
 impl ChainFault {
-    /// Returns the corresponding refusal.
     pub(crate) fn refusal(self) -> Refusal {
         match self {
             Self::Short => Refusal::Short,
@@ -113,7 +112,6 @@ impl ChainFault {
     }
 }
 
-/// The three tables of a ring.
 #[derive(Debug)]
 pub(crate) struct Tables {
     pub(crate) descs: Window,

@@ -25,11 +25,9 @@ pub(crate) struct Vring {
     pub(crate) takes_offloads: bool,
     pub(crate) is_enabled: bool,
     pub(crate) call: Option<Bell>,
-    /// The fault that stopped the ring.
     pub(crate) fault: Option<RingFault>,
 }
 
-/// A walk along a chain.
 pub(crate) struct Walk {
     /// Address and size of an indirect descriptor table in the guest's memory, if there is one.
     table: Option<(u64, u32)>,
@@ -101,7 +99,6 @@ impl Vring {
         chains
     }
 
-    /// Begins a walk along a chain.
     #[inline]
     pub(crate) fn walk(&self, head: u16) -> Walk {
         Walk { table: None, next: Some(head), left: u32::from(self.split.size()) }

@@ -20,7 +20,6 @@ use super::XdpError;
 use super::interface;
 use super::system::RawSocket;
 
-/// The shape of the memory.
 pub(super) struct FrameShape {
     pub(super) frames: u32,
     /// A power of two.

@@ -149,7 +149,6 @@ impl<T: Entry> Ring<T> {
         if filled <= self.entries { filled } else { 0 }
     }
 
-    /// The size of the ring, in entries.
     pub(super) fn entries(&self) -> u32 {
         self.entries
     }

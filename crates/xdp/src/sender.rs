@@ -66,11 +66,8 @@ impl Sender {
         unsafe { memory.register(end.socket(), interface) }?;
         let mut out = rings(end.socket(), frames, options.needs_wakeup)
             .map_err(XdpError::system(interface, "setting up XDP rings"))?;
-        let binding = Binding {
-            copying: options.copying,
-            needs_wakeup: options.needs_wakeup,
-            is_multi_buffer: false,
-        };
+        let &SenderOptions { copying, needs_wakeup, .. } = options;
+        let binding = Binding { copying, needs_wakeup, is_multi_buffer: false };
         bind(&end, &binding)?;
         out.begin();
         Ok(Self {

@@ -110,11 +110,8 @@ impl Socket {
     /// See [`XdpError`].
     pub fn open(interface: &str, queue: u32, options: &SocketOptions) -> Result<Self, XdpError> {
         let mut this = Self::unbound(interface, queue, options)?;
-        let binding = Binding {
-            copying: options.copying,
-            needs_wakeup: options.needs_wakeup,
-            is_multi_buffer: options.is_multi_buffer,
-        };
+        let &SocketOptions { copying, needs_wakeup, is_multi_buffer, .. } = options;
+        let binding = Binding { copying, needs_wakeup, is_multi_buffer };
         this.is_multi_buffer = bind(&this.end, &binding)?;
         this.end.begin();
         this.prefer_busy_poll(options.busy_poll_packets)?;

@@ -52,7 +52,6 @@ impl RawSocket {
         unsafe { set_option(self.0.as_raw_fd(), option, value) }
     }
 
-    /// Returns the offsets of the rings' words.
     pub(super) fn offsets(&self) -> io::Result<libc::xdp_mmap_offsets> {
         // SAFETY: a struct of integers may be all zeros.
         let mut value = unsafe { zeroed() };

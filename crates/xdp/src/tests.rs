@@ -1,5 +1,6 @@
 //! Tests of sending. Receiving needs a program, and is tested by the port.
 
+use std::fmt::Display;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -24,9 +25,22 @@ pub(super) fn make_pair() {
         .for_each(ip);
 }
 
+/// Runs a test on its own thread. An error that `excuses` accepts is reported, and is no failure.
+pub(super) fn run_or_skip<E: Display + Send + 'static>(
+    work: impl FnOnce() -> Result<(), E> + Send + 'static,
+    excuses: fn(&E) -> bool,
+) {
+    match thread::spawn(work).join() {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) if excuses(&error) => skip(error),
+        Ok(Err(error)) => panic!("{error}"),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
 /// Runs a test in a namespace with a veth pair, `v0` and `v1`; reports if it may not.
 pub(super) fn with_pair(job: impl FnOnce() + Send + 'static) {
-    let outcome = thread::spawn(move || {
+    let work = move || {
         enter_new_network().map_err(XdpError::system("v0", "unshare(CLONE_NEWNET)"))?;
         // Only the test shall send packets. A kernel without IPv6 has no such file.
         for which in ["all", "default"] {
@@ -36,20 +50,10 @@ pub(super) fn with_pair(job: impl FnOnce() + Send + 'static) {
         Sender::open("v0", 0, &SenderOptions::default())?;
         job();
         Ok::<_, XdpError>(())
+    };
+    run_or_skip(work, |error| {
+        matches!(error, XdpError::NotPermitted { .. } | XdpError::NoMemory { .. })
     });
-    match outcome.join() {
-        Ok(Ok(())) => {}
-        Ok(Err(error @ (XdpError::NotPermitted { .. } | XdpError::NoMemory { .. }))) => {
-            skip(error);
-        }
-        Ok(Err(error)) => panic!("{error}"),
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
-}
-
-/// Receives our packets, up to `count`.
-fn arrived(ring: &mut Ring, count: usize) -> Vec<Vec<u8>> {
-    arrived_where(ring, count, |frame| frame[12..14] == [0x88, 0xb5])
 }
 
 /// Receives wanted packets, up to `count`.
@@ -108,7 +112,8 @@ fn what_is_sent_arrives_and_its_frames_come_back() {
                 sender.reclaim().unwrap();
                 assert!(start.elapsed() < PATIENCE, "{:?}", sender.counts());
             }
-            assert!(arrived(&mut ring, frames.len()) == frames);
+            let is_ours = |frame: &[u8]| frame[12..14] == [0x88, 0xb5];
+            assert!(arrived_where(&mut ring, frames.len(), is_ours) == frames);
             let all = SenderCounts { pushed: 1_000, completed: 1_000, refused: 0 };
             assert_eq!((sender.counts(), sender.waiting()), (all, 0));
         }

@@ -17,7 +17,6 @@ const SEGMENT_BYTES: usize = 64 << 10;
 /// Number of ports of the packets that [`append`] makes.
 pub(crate) const PORTS: u64 = 3;
 
-/// A temporary directory, removed with the test.
 pub(crate) struct Directory(TemporaryFolder);
 
 impl Directory {
@@ -25,7 +24,6 @@ impl Directory {
         Self(TemporaryFolder::create("burstline-capi-").unwrap())
     }
 
-    /// Returns the path of a name in it.
     pub(crate) fn name(&self, name: &str) -> String {
         self.0.file(name)
     }
@@ -58,7 +56,6 @@ pub(crate) fn time_ns(number: u64) -> u64 {
     1_700_000_000_000_000_000 + number * 1000 + number / 100 * 10_000_000_000
 }
 
-/// Returns whether packet `number` was truncated.
 pub(crate) fn is_cut(number: u64) -> bool {
     number % 50 == 7
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{Directory, Ledger, PORTS, Talker};
-use crate::installed::{Link, is_without_tools, library, repository, run};
+use crate::installed::{Link, library, repository, run, with_tools};
 
 fn example(name: &str, directory: &Directory, link: Link) -> PathBuf {
     let source = repository().join(format!("examples/c/{name}.c"));
@@ -27,10 +27,7 @@ fn numbers(text: &str) -> BTreeMap<&str, u64> {
 
 #[test]
 fn the_counter_agrees_with_the_writers_ledger() {
-    if is_without_tools() {
-        return;
-    }
-    let directory = Directory::new();
+    let Some(directory) = with_tools() else { return };
     for (link, trust) in [(Link::Shared, "lossless"), (Link::Static, "inplace")] {
         let program = example("count", &directory, link);
         let name = directory.name(trust);
@@ -53,10 +50,7 @@ fn the_counter_agrees_with_the_writers_ledger() {
 
 #[test]
 fn the_walk_finds_what_was_written_back_to_back() {
-    if is_without_tools() {
-        return;
-    }
-    let directory = Directory::new();
+    let Some(directory) = with_tools() else { return };
     for link in [Link::Shared, Link::Static] {
         let program = example("walk", &directory, link);
         let name = directory.name(&format!("{link:?}"));
@@ -80,10 +74,7 @@ fn the_walk_finds_what_was_written_back_to_back() {
 
 #[test]
 fn a_killed_publisher_is_read_to_its_last_packet() {
-    if is_without_tools() {
-        return;
-    }
-    let directory = Directory::new();
+    let Some(directory) = with_tools() else { return };
     let (count, walk) =
         (example("count", &directory, Link::Shared), example("walk", &directory, Link::Shared));
     let name = directory.name("tap");
@@ -116,10 +107,7 @@ fn a_killed_publisher_is_read_to_its_last_packet() {
 /// Every packet whose number is a multiple of 9 contains the text.
 #[test]
 fn the_verdicts_are_those_that_the_publisher_takes() {
-    if is_without_tools() {
-        return;
-    }
-    let directory = Directory::new();
+    let Some(directory) = with_tools() else { return };
     for link in [Link::Shared, Link::Static] {
         let program = example("verdict", &directory, link);
         let name = directory.name(&format!("{link:?}"));
@@ -137,10 +125,7 @@ fn the_verdicts_are_those_that_the_publisher_takes() {
 
 #[test]
 fn a_wrong_name_is_told() {
-    if is_without_tools() {
-        return;
-    }
-    let directory = Directory::new();
+    let Some(directory) = with_tools() else { return };
     let count = example("count", &directory, Link::Shared);
     for (name, wanted) in [
         ("absent", "count: no log is published as absent: "),
@@ -158,10 +143,7 @@ fn a_wrong_name_is_told() {
 
 #[test]
 fn the_examples_makefile_works() {
-    if is_without_tools() {
-        return;
-    }
-    let directory = Directory::new();
+    let Some(directory) = with_tools() else { return };
     let sources = repository().join("examples/c");
     for file in ["Makefile", "count.c", "publish.c", "verdict.c", "walk.c"] {
         std::fs::copy(sources.join(file), directory.path().join(file)).unwrap();
@@ -183,10 +165,7 @@ fn the_examples_makefile_works() {
 
 #[test]
 fn what_c_publishes_c_reads() {
-    if is_without_tools() {
-        return;
-    }
-    let directory = Directory::new();
+    let Some(directory) = with_tools() else { return };
     for link in [Link::Shared, Link::Static] {
         let (publish, count) =
             (example("publish", &directory, link), example("count", &directory, link));

@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 
 use burstline_skip::{skip, without};
 
+use crate::common::Directory;
+
 /// How a program is linked to the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
@@ -35,7 +37,6 @@ pub(crate) fn panicking_library() -> &'static Installed {
     LIBRARY.get_or_init(|| Installed::make("capi-panicking", "deliberate-panic", &target))
 }
 
-/// Returns cargo's target folder.
 fn target() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().to_owned()
 }
@@ -57,14 +58,14 @@ fn is_there(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok()
 }
 
-/// Returns whether a program is missing that is needed to install and use the library. The calling
-/// test is then counted as skipped, and returns.
-pub(crate) fn is_without_tools() -> bool {
+/// Creates a directory for a test that installs and uses the library. If a program is missing that
+/// this needs, the test is counted as skipped, and returns.
+pub(crate) fn with_tools() -> Option<Directory> {
     let missing = ["make", "cc", "pkg-config", "readelf"].into_iter().find(|tool| !is_there(tool));
     if let Some(tool) = missing {
         skip(format!("{tool} is not installed: scripts/setup test"));
     }
-    missing.is_some()
+    missing.is_none().then(Directory::new)
 }
 
 impl Installed {
@@ -85,7 +86,6 @@ impl Installed {
         self.folder.join("opt/burstline/lib")
     }
 
-    /// Runs pkg-config(1) on the installed library.
     pub(crate) fn pkg_config(&self, arguments: &[&str]) -> String {
         let path = self.libraries().join("pkgconfig");
         let mut command = Command::new("pkg-config");
@@ -129,7 +129,7 @@ impl Installed {
 
 #[test]
 fn what_is_installed_is_what_was_promised() {
-    if is_without_tools() {
+    if with_tools().is_none() {
         return;
     }
     let library = library();

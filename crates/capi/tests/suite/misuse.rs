@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{Directory, Talker};
-use crate::installed::{
-    Installed, Link, is_without_tools, library, panicking_library, repository, run,
-};
+use crate::installed::{Installed, Link, library, panicking_library, repository, run, with_tools};
 
 /// Flags for AddressSanitizer in programs that load the library, which is compiled without it.
 const SANITIZER: [&str; 2] = ["-fsanitize=address", "-fno-omit-frame-pointer"];
@@ -46,10 +44,7 @@ fn has_sanitizer(directory: &Directory) -> bool {
 
 #[test]
 fn misuse_is_a_status_and_not_a_fault() {
-    if is_without_tools() {
-        return;
-    }
-    let directory = Directory::new();
+    let Some(directory) = with_tools() else { return };
     let program = program(library(), "misuse", &directory, &[]);
     assert_eq!(beside_a_publisher(library(), &program, &directory), "misused\n");
 }
@@ -57,10 +52,7 @@ fn misuse_is_a_status_and_not_a_fault() {
 /// The publisher accepts the correct verdicts and no others.
 #[test]
 fn misused_verdicts_are_a_status_and_no_packets_fate() {
-    if is_without_tools() {
-        return;
-    }
-    let directory = Directory::new();
+    let Some(directory) = with_tools() else { return };
     let program = program(library(), "verdicts", &directory, &[]);
     let name = directory.name("ips");
     let mut publisher = Talker::role("inline_publisher", &[&name, "900"]);
@@ -74,10 +66,7 @@ fn misused_verdicts_are_a_status_and_no_packets_fate() {
 
 #[test]
 fn misuse_is_none_to_address_sanitizer() {
-    if is_without_tools() {
-        return;
-    }
-    let directory = Directory::new();
+    let Some(directory) = with_tools() else { return };
     if !has_sanitizer(&directory) {
         return skip("cc has no address sanitizer");
     }
@@ -87,10 +76,7 @@ fn misuse_is_none_to_address_sanitizer() {
 
 #[test]
 fn panics_stop_at_the_border() {
-    if is_without_tools() {
-        return;
-    }
-    let directory = Directory::new();
+    let Some(directory) = with_tools() else { return };
     let program = program(panicking_library(), "panics", &directory, &[]);
     let said = beside_a_publisher(panicking_library(), &program, &directory);
     assert_eq!(said, "10 panics\n");

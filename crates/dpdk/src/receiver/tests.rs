@@ -1,21 +1,11 @@
 use super::{Held, Marks, Plain};
-use crate::device::tests::TURN;
-use crate::{Device, DeviceOptions, EalOptions, Exit, Receiver, Rss, Sender, leaked_mbufs};
+use crate::device::tests::{TURN, options};
+use crate::{Device, DeviceOptions, EalOptions, Exit, Receiver, Sender, leaked_mbufs};
 use burstline_log::{Meta, Scratch};
 use std::sync::{Arc, PoisonError};
 
 fn device(devargs: &str) -> Arc<Device> {
-    let options = DeviceOptions {
-        devargs: devargs.to_owned(),
-        queues: 1,
-        ring: 256,
-        mtu: None,
-        mbufs: Some(2047),
-        checksums: false,
-        rss: Rss::default(),
-        times: false,
-        node: None,
-    };
+    let options = DeviceOptions { devargs: devargs.to_owned(), ..options(0, Some(2047)) };
     let eal = EalOptions { huge: Some(false), memory_mib: Some(128), ..EalOptions::default() };
     Device::open(&options, &eal).unwrap()
 }

@@ -142,7 +142,6 @@ fn heard(said: &Mutex<Option<String>>, event: &Event) {
     *said.lock().unwrap_or_else(PoisonError::into_inner) = what;
 }
 
-/// Describes why there is no stream.
 fn no_stream(name: &str, error: &CreateStreamError) -> String {
     use CreateStreamErrorKind::{JetStream, JetStreamUnavailable};
     let code = match error.kind() {

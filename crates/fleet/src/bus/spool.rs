@@ -65,7 +65,6 @@ struct Segment {
     waiting: u64,
 }
 
-/// Contents of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Head {
     is_settled: bool,
@@ -284,7 +283,6 @@ impl Spool {
         Ok(body.into())
     }
 
-    /// Marks a message as settled.
     pub(super) fn settle(&mut self, place: &Place) {
         let Some(segment) = self.segments.get_mut(&place.segment) else { return };
         segment.waiting -= 1;
@@ -320,7 +318,6 @@ impl Spool {
         }
     }
 
-    /// Closes the spool.
     pub(super) fn close(&mut self) {
         if let Some((id, file)) = self.open.take() {
             let _ = file.sync_data();

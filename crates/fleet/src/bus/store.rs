@@ -96,7 +96,6 @@ impl Store {
         self.earlier.clone()
     }
 
-    /// Returns the spool's notes.
     pub(super) fn notes(&self) -> Vec<String> {
         self.spool.as_ref().map(|spool| spool.notes.clone()).unwrap_or_default()
     }

@@ -6,7 +6,6 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// The Python script.
 const SCRIPT: &str = include_str!("engine.py");
 /// The script's exit codes.
 const NO_DUCKDB: i32 = 9;

@@ -34,7 +34,6 @@ impl Index {
         Self { lines, mask: entries - 1 }
     }
 
-    /// Returns its size in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.lines.len() * size_of::<Line>()
     }

@@ -212,7 +212,7 @@ impl FlowTable {
                 let first = || {
                     let packet = burst.packet(index);
                     let is_ethernet = link_of(packet.port()) == LinkType::ETHERNET;
-                    let macs = is_ethernet.then(|| macs_of(packet.bytes())).flatten();
+                    let macs = is_ethernet.then(|| packet.bytes().first_chunk().copied()).flatten();
                     First { macs, place: place_of(index) }
                 };
                 self.enter(&sight, first, out);
@@ -386,7 +386,6 @@ impl FlowTable {
         }
     }
 
-    /// Passes the record in this slot to `out`.
     #[inline(never)]
     fn emit(&mut self, slot: usize, end: EndReason, out: &mut impl FnMut(&Record)) {
         let (ends, counts, rare) = (&self.ends[slot], &self.counts[slot], &self.rare[slot]);
@@ -417,8 +416,4 @@ impl FlowTable {
         self.done.packets_in_records += record.packets;
         out(&record);
     }
-}
-
-fn macs_of(packet: &[u8]) -> Option<[u8; 12]> {
-    packet.first_chunk().copied()
 }

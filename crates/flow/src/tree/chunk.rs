@@ -27,7 +27,6 @@ pub(super) type Chunk = (Bytes, ColumnCloseResult);
 pub(super) struct Values {
     /// In Parquet's plain encoding.
     pub(super) plain: Vec<u8>,
-    /// Number of values.
     pub(super) count: usize,
     /// The minimum and the maximum.
     pub(super) statistics: Option<Statistics>,
@@ -39,7 +38,6 @@ pub(super) struct Rows<'a> {
     pub(super) ids: &'a [u32],
     /// Whether each row has a value; empty if the column is required or all rows have one.
     pub(super) levels: &'a [u32],
-    /// Number of rows.
     pub(super) count: usize,
 }
 

@@ -55,7 +55,6 @@ pub(super) struct Row {
     pub(super) record: Record,
 }
 
-/// Returns the parsed schema.
 pub(super) fn schema() -> Result<TypePtr> {
     static PARSED: LazyLock<Result<TypePtr, String>> = LazyLock::new(|| {
         parse_message_type(SCHEMA).map(Arc::new).map_err(|error| error.to_string())
@@ -63,7 +62,6 @@ pub(super) fn schema() -> Result<TypePtr> {
     PARSED.clone().map_err(ParquetError::General)
 }
 
-/// Returns the writer properties of the columns.
 pub(super) fn properties() -> WriterPropertiesPtr {
     let column = |name: &str| ColumnPath::from(name);
     let mut builder = WriterProperties::builder()
@@ -80,7 +78,6 @@ pub(super) fn properties() -> WriterPropertiesPtr {
     Arc::new(builder.build())
 }
 
-/// Writes rows as a row group.
 pub(super) fn write_group<W: std::io::Write + Send>(
     file: &mut SerializedFileWriter<W>,
     rows: &[Row],
@@ -123,7 +120,6 @@ enum Column {
 }
 
 impl Column {
-    /// Creates the column with this name, for about this many rows.
     fn new(name: &str, rows: usize) -> Result<Self> {
         let growing = |value| Self::Growing(Vec::with_capacity(rows), value);
         let numbers = |value| Self::Numbers(Dictionary::new(rows), value);
@@ -210,7 +206,6 @@ impl Column {
         }
     }
 
-    /// Encodes the column.
     fn chunk(
         self,
         descriptor: &ColumnDescPtr,
@@ -281,7 +276,6 @@ fn numbers(values: &[u64], descriptor: &ColumnDescPtr, missing: usize) -> Values
     Values { plain, count: values.len(), statistics: Some(statistics) }
 }
 
-/// Encodes the texts of all keys.
 fn texts<K: Copy>(keys: &[K], append: impl Fn(&mut String, K), missing: usize) -> Values {
     let mut plain = Vec::with_capacity(keys.len() * 20);
     let mut bounds: Option<(String, String)> = None;

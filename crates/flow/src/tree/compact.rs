@@ -200,7 +200,6 @@ fn copy_all(folder: &Path, names: &[String], into: File) -> Result<(), TreeError
     synced.map_err(|error| TreeError::io("sync", &folder.join(HIDDEN), error))
 }
 
-/// Opens a file and reads its metadata.
 fn metadata(path: &Path) -> Result<(File, ParquetMetaData), TreeError> {
     let file = open_regular(path).map_err(|error| TreeError::io("open", path, error))?;
     let read = ParquetMetaDataReader::new().parse_and_finish(&file);

@@ -7,7 +7,6 @@ use crate::sink::TreeError;
 
 const NAME_BYTES_MAX: usize = 64;
 
-/// Nanoseconds per hour.
 pub(super) const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// A sensor's name, which is also a folder's name.

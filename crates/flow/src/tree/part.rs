@@ -17,7 +17,6 @@ use parquet::file::writer::SerializedFileWriter;
 use super::Origin;
 use super::columns::{self, Row};
 
-/// Rows of a row group.
 pub(super) const GROUP_ROWS: usize = 1 << 17;
 
 /// A file of one hour.
@@ -42,7 +41,6 @@ impl Part {
         Self { begun, records: 0, packets: 0, rows, file: None, folder }
     }
 
-    /// Adds a row.
     pub(super) fn push(&mut self, row: Row) {
         self.records += 1;
         self.packets += row.record.packets;

@@ -20,7 +20,6 @@ pub(super) fn width(count: usize) -> u32 {
     count.checked_sub(1).map_or(0, |most| usize::BITS - most.leading_zeros())
 }
 
-/// Appends values of `width` bits.
 pub(super) fn append(values: &[u32], width: u32, out: &mut Vec<u8>) {
     let mut rest = values;
     while let Some(&value) = rest.first() {
@@ -40,7 +39,6 @@ pub(super) fn append(values: &[u32], width: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a run of `length` equal values.
 pub(super) fn append_run(value: u32, length: usize, width: u32, out: &mut Vec<u8>) {
     append_number(2 * length as u64, out);
     out.extend(&value.to_le_bytes()[..width.div_ceil(8) as usize]);

@@ -87,7 +87,6 @@ fn a_file_that_cannot_be_written_is_lost_by_name_and_the_next_one_is_written() {
     assert!(account.first_error.is_some());
 }
 
-/// Creates two files of one hour.
 fn two_files(root: &Path) -> Vec<PathBuf> {
     for _ in 0..2 {
         let origin = Origin { boot: BootId::default(), ..origin() };
@@ -99,7 +98,6 @@ fn two_files(root: &Path) -> Vec<PathBuf> {
     parts(root)
 }
 
-/// Compacts, and returns the reports.
 fn told(root: &Path) -> (Compacted, Vec<String>) {
     let mut told = Vec::new();
     let done = compact_telling(root, &mut |error| told.push(error.to_string())).unwrap();

@@ -194,7 +194,6 @@ mod tests {
         far
     }
 
-    /// Runs until the trial is in `stage`.
     fn run_to(stage: Stage, trial: &mut Trial, clock_ns: &mut u64, pace_ns: u64) {
         while trial.stage != stage {
             run(trial, clock_ns, 1, |_, _| pace_ns);

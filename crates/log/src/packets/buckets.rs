@@ -89,7 +89,6 @@ impl Buckets {
         (first <= last && buckets.code() == code).then_some(buckets)
     }
 
-    /// Returns the first bucket.
     #[inline]
     pub(crate) fn first(self) -> u8 {
         self.first

@@ -135,18 +135,13 @@ impl fmt::Debug for Weave {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use burstline_sys::memory::PageChoice;
-
     use super::*;
     use crate::{Appended, AttachError, LogConfig, Meta, Reader, ReaderConfig, Scratch, Writer};
 
     const SECOND_NS: u64 = 1_000_000_000;
 
     fn logs(count: usize) -> (Weave, Vec<Writer>, Vec<Reader>) {
-        let (segment_bytes, pages) = (4096, PageChoice::Size4K);
-        let bytes = 8 * segment_bytes;
-        let config = LogConfig { bytes, segment_bytes, pages, ..LogConfig::default() };
-        let made = Log::create_together(&config, count).unwrap();
+        let made = Log::create_together(&LogConfig::small(8), count).unwrap();
         let weave = Weave::new(&made[0].0);
         let attach = |(log, writer): (Log, Writer)| {
             let refused = log.attach_remote(ReaderConfig::default());

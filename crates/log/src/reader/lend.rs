@@ -9,7 +9,6 @@ use crate::burst::{Burst, FactsAt, Place};
 use crate::desc::{Desc, FACTS_BYTES, Flags, align_up};
 use crate::log::Memory;
 
-/// Descs in a cache line.
 const DESCS_OF_LINE: usize = LINE_BYTES / size_of::<Desc>();
 
 /// Lines of descs that are prefetched together: those of 256 packets.

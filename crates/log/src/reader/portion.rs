@@ -81,16 +81,11 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use burstline_sys::memory::PageChoice;
-
     use crate::{Appended, Log, LogConfig, Meta, ReaderConfig};
 
     #[test]
     fn what_is_put_back_is_taken_again() {
-        let pages = PageChoice::Size4K;
-        let (bytes, segment_bytes) = (8 * 4096, 4096);
-        let config = LogConfig { bytes, segment_bytes, pages, ..LogConfig::default() };
-        let (log, mut writer) = Log::create(config).unwrap();
+        let (log, mut writer) = Log::create(LogConfig::small(8)).unwrap();
         let mut reader = log.attach(ReaderConfig::default()).unwrap();
         for number in 0..200_u8 {
             let meta = Meta::new(number.into(), 100, 0);
@@ -121,10 +116,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "1 packets of 0 taken")]
     fn what_a_burst_has_passed_cannot_be_put_back() {
-        let pages = PageChoice::Size4K;
-        let (bytes, segment_bytes) = (8 * 4096, 4096);
-        let config = LogConfig { bytes, segment_bytes, pages, ..LogConfig::default() };
-        let (log, mut writer) = Log::create(config).unwrap();
+        let (log, mut writer) = Log::create(LogConfig::small(8)).unwrap();
         let mut reader = log.attach(ReaderConfig::default()).unwrap();
         for number in 0..60 {
             assert_eq!(writer.append(&[7; 100], &Meta::new(number, 100, 0)), Appended::Whole);

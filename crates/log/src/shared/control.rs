@@ -131,7 +131,6 @@ impl Geometry {
         (self.segment_count as usize).next_power_of_two()
     }
 
-    /// Returns the size of the control memory, in bytes.
     pub(crate) fn control_bytes(&self) -> usize {
         let buckets = if self.has_buckets { size_of::<BucketLine>() } else { 0 };
         self.buckets_at() + (self.segment_count as usize + 1) * buckets
@@ -313,7 +312,6 @@ impl ControlView {
         self.header().state.0.store(state, Release); // pairs with the Acquire in `ending`
     }
 
-    /// Returns the name of a port.
     pub(crate) fn port_name(&self, port: u8) -> &PortName {
         let at = NAMES_AT + usize::from(port) * size_of::<PortName>();
         // SAFETY: V1, there is an entry for every possible port number, below the directory;

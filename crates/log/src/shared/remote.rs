@@ -93,7 +93,6 @@ impl RemoteSeat {
         Ok(())
     }
 
-    /// Ends the verdicts of this seat's reader.
     fn end_verdicts(&mut self) {
         if self.column.take().is_some() {
             *self.shared.lock_verdicts() = None;

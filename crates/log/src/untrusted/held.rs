@@ -75,8 +75,6 @@ impl Drop for HeldCopy {
 
 #[cfg(test)]
 mod tests {
-    use burstline_sys::memory::PageChoice;
-
     use super::super::UntrustedReader;
     use crate::{Appended, Log, LogConfig, Meta, ReaderConfig, Writer};
 
@@ -88,9 +86,7 @@ mod tests {
 
     #[test]
     fn copies_are_held_up_to_the_window_and_outlive_the_reader() {
-        let (bytes, pages) = (8 * 4096, PageChoice::Size4K);
-        let config = LogConfig { bytes, segment_bytes: 4096, pages, ..LogConfig::default() };
-        let (log, mut writer) = Log::create(config).unwrap();
+        let (log, mut writer) = Log::create(LogConfig::small(8)).unwrap();
         let window = ReaderConfig { window: 2, ..ReaderConfig::default() };
         let mut reader = UntrustedReader::from(log.attach(window).unwrap());
         append(&mut writer, 1);

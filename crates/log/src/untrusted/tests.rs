@@ -4,8 +4,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 
-use burstline_sys::memory::PageChoice;
-
 use super::*;
 use crate::writer::Meta;
 use crate::{Appended, Log, LogConfig, ReaderConfig, Writer};
@@ -14,13 +12,7 @@ const SEGMENT_BYTES: usize = 4096;
 const SEGMENTS: usize = 4;
 
 fn log() -> (Log, Writer) {
-    Log::create(LogConfig {
-        bytes: SEGMENT_BYTES * SEGMENTS,
-        segment_bytes: SEGMENT_BYTES,
-        pages: PageChoice::Size4K,
-        ..LogConfig::default()
-    })
-    .unwrap()
+    Log::create(LogConfig::small(SEGMENTS)).unwrap()
 }
 
 fn append(writer: &mut Writer, number: u64) {
@@ -35,7 +27,6 @@ fn attach(log: &Log) -> UntrustedReader {
     UntrustedReader::from(log.attach(ReaderConfig::default()).unwrap())
 }
 
-/// Returns word `index` of the log's packet memory.
 fn packet_word(reader: &UntrustedReader, index: usize) -> &AtomicU64 {
     assert!(index < SEGMENTS * SEGMENT_BYTES / WORD_BYTES);
     // SAFETY: inside the region, aligned; these tests and the reader access it atomically while

@@ -136,7 +136,6 @@ impl Replacement {
         is_sound.then_some(Self { offset, length })
     }
 
-    /// Encodes a place.
     pub(super) fn place(offset: usize, length: usize) -> u64 {
         (offset as u64) << 32 | length as u64
     }

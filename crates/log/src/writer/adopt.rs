@@ -167,18 +167,13 @@ fn misplaced(at: usize, high: usize) -> ! {
 
 #[cfg(test)]
 mod tests {
-    use burstline_sys::memory::PageChoice;
-
     use super::*;
     use crate::{Log, LogConfig, ReaderConfig};
 
     fn log() -> (Log, Writer) {
-        let (bytes, pages) = (5 * 4096, PageChoice::Size4K);
-        Log::create(LogConfig { bytes, segment_bytes: 4096, pages, ..LogConfig::default() })
-            .unwrap()
+        Log::create(LogConfig::small(5)).unwrap()
     }
 
-    /// Writes `bytes` like a device.
     fn device_writes(log: &Log, at: usize, bytes: &[u8]) {
         let (start, extent) = log.packet_memory();
         assert!(at + bytes.len() <= extent);

@@ -171,9 +171,7 @@ fn apart<R>(writer: &mut Writer, edge: Edge, act: impl FnOnce(&mut Writer) -> R)
 }
 
 #[cfg(test)]
-mod tests {
-    use burstline_sys::memory::PageChoice;
-
+pub(super) mod tests {
     use super::*;
     use crate::{Handoff, Log, LogConfig, Policy, Reader, ReaderConfig, Start};
 
@@ -181,10 +179,8 @@ mod tests {
         log_by(Handoff::Near)
     }
 
-    fn log_by(handoff: Handoff) -> (Writer, Reader) {
-        let (bytes, pages) = (5 * 4096, PageChoice::Size4K);
-        let config =
-            LogConfig { bytes, segment_bytes: 4096, pages, handoff, ..LogConfig::default() };
+    pub(crate) fn log_by(handoff: Handoff) -> (Writer, Reader) {
+        let config = LogConfig { handoff, ..LogConfig::small(5) };
         let (log, writer) = Log::create(config).unwrap();
         let seat = ReaderConfig { policy: Policy::Lossless, window: 1, start: Start::Now };
         (writer, log.attach(seat).unwrap())
@@ -210,7 +206,6 @@ mod tests {
         reader.next_burst()
     }
 
-    /// Returns a reader's view of each packet.
     fn seen(reader: &mut Reader) -> Vec<(Vec<u8>, String)> {
         let mut all = Vec::new();
         while let Some(burst) = look(reader) {

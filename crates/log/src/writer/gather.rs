@@ -32,9 +32,7 @@ pub struct Strand<'a> {
     base_time_ns: u64,
     /// A number added to a desc's second word, so that its time counts from the segment's base.
     later: u64,
-    /// The length of the longest packet.
     longest: usize,
-    /// Bytes of the packets taken.
     taken_bytes: u64,
     /// Whether the bytes between its packets are not written either.
     is_whole: bool,

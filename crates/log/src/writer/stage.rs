@@ -19,7 +19,6 @@ use crate::desc::{Desc, align_up};
 /// Bytes of packets that are staged at a time. A longer packet is filled in directly.
 const STAGE_BYTES: usize = 16 << 10;
 
-/// Descs that are staged at a time.
 const STAGE_DESCS: usize = 256;
 
 /// Memory for some packets and their descs.

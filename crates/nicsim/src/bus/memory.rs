@@ -85,13 +85,11 @@ impl HostMemory {
         Ok(Self { start, bytes, number: unique(), _keep: Keep::Region(region) })
     }
 
-    /// Wraps the packet memory of a log.
     pub(crate) fn of_log(log: Log) -> Self {
         let (start, bytes) = log.packet_memory();
         Self { start, bytes, number: unique(), _keep: Keep::Log(log) }
     }
 
-    /// Returns the number of this memory.
     #[inline]
     pub(crate) fn number(&self) -> u32 {
         self.number

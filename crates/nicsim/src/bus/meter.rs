@@ -41,7 +41,6 @@ impl BusAccount {
         self
     }
 
-    /// Adds a transaction.
     #[inline]
     pub(crate) fn add(&mut self, kind: Kind, cost: Cost) {
         self.costs[kind as usize] += cost;

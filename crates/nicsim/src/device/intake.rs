@@ -15,7 +15,6 @@ pub(super) struct Arrivals<'a> {
     pub(super) queues: &'a mut [ReceiveQueue],
     pub(super) spreader: &'a mut Spreader,
     pub(super) meter: &'a mut Meter,
-    /// Whether frames are hashed.
     pub(super) is_hashing: bool,
     /// Whether metadata other than the hash is reported.
     pub(super) has_metadata: bool,

@@ -42,7 +42,6 @@ fn ask_ahead(memory: &HostMemory, buffer: u64, low: usize, mut asked: usize) -> 
 pub(crate) struct Logs {
     ring: Arc<Ring>,
     memory: Arc<HostMemory>,
-    /// Bytes of each buffer.
     buffer_bytes: usize,
     /// Descriptors consumed.
     next: u32,
@@ -65,23 +64,21 @@ pub(crate) struct Logs {
 
 impl Logs {
     pub(crate) fn new(ring: Arc<Ring>, memory: Arc<HostMemory>, buffer_bytes: usize) -> Self {
-        let (next, buffer, low, top, asked, base_time_ns, written) = (0, None, 0, 0, 0, 0, 0);
-        let (packets, bytes, epoch, is_restarting) = (0, 0, 0, false);
         Self {
             ring,
             memory,
             buffer_bytes,
-            next,
-            buffer,
-            low,
-            top,
-            asked,
-            base_time_ns,
-            written,
-            packets,
-            bytes,
-            epoch,
-            is_restarting,
+            next: 0,
+            buffer: None,
+            low: 0,
+            top: 0,
+            asked: 0,
+            base_time_ns: 0,
+            written: 0,
+            packets: 0,
+            bytes: 0,
+            epoch: 0,
+            is_restarting: false,
         }
     }
 

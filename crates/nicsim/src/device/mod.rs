@@ -54,15 +54,12 @@ pub(crate) struct Control {
     pub(crate) is_over: AtomicBool,
     /// The thread has panicked.
     pub(crate) is_dead: AtomicBool,
-    /// Doorbells that drivers have rung.
     pub(crate) doorbells: AtomicU64,
-    /// Head registers that drivers have read.
     pub(crate) head_reads: AtomicU64,
     bus: Mutex<BusAccount>,
 }
 
 impl Control {
-    /// Counts a driver's read of a head register.
     pub(crate) fn count_head_read(&self) {
         self.head_reads.fetch_add(1, Relaxed); // a counter
     }
@@ -73,7 +70,6 @@ impl Control {
         self.doorbells.fetch_add(1, Relaxed); // a counter
     }
 
-    /// Returns the bus account.
     pub(crate) fn bus(&self, bus: &pcie::Bus) -> BusAccount {
         let mut account = *self.bus.lock().unwrap_or_else(PoisonError::into_inner);
         // Counters, which publish no memory.

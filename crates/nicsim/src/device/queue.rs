@@ -12,7 +12,6 @@ use crate::fifo::Frame;
 use crate::meter::Meter;
 use crate::trace::Trace;
 
-/// A receive queue.
 pub(crate) struct ReceiveQueue {
     way: Way,
     fifo: Fifo,

@@ -62,21 +62,19 @@ pub(crate) struct Rings {
 
 impl Rings {
     pub(crate) fn new(mode: Mode, ring: Arc<Ring>, memory: Arc<HostMemory>, buffer: u32) -> Self {
-        let (shown, next, fetched, length, epoch, is_restarting) = (0, 0, 0, 0, 0, false);
-        let (addresses, told) = ([0; ON_CHIP as usize], [[0; 2]; ON_CHIP as usize]);
         Self {
             mode,
             ring,
             memory,
             buffer: buffer as usize,
-            addresses,
-            told,
-            shown,
-            next,
-            fetched,
-            length,
-            epoch,
-            is_restarting,
+            addresses: [0; ON_CHIP as usize],
+            told: [[0; 2]; ON_CHIP as usize],
+            shown: 0,
+            next: 0,
+            fetched: 0,
+            length: 0,
+            epoch: 0,
+            is_restarting: false,
         }
     }
 
@@ -183,7 +181,6 @@ impl Rings {
         }
     }
 
-    /// Returns how many buffers a frame takes.
     #[inline]
     fn buffers(&self, length: usize) -> u32 {
         let front = if self.mode == Mode::Writeback { 0 } else { FRONT };

@@ -105,7 +105,6 @@ impl Contiguous {
         self.reader.hold_burst()
     }
 
-    /// Returns whether more can be held.
     pub(super) fn can_hold(&self) -> bool {
         !self.reader.is_window_full()
     }
@@ -191,7 +190,6 @@ impl Contiguous {
         }
     }
 
-    /// Writes the descriptor of a segment.
     fn describe(&mut self, at: usize) {
         self.ring.slot(self.tail).store(receive_read(at as u64));
         self.tail = self.tail.wrapping_add(1);

@@ -69,7 +69,6 @@ pub struct Scattered {
     held: Vec<u32>,
     /// Whether the ring's packets that were taken and not returned are lent, not handed on.
     is_lent: bool,
-    /// Whether a lent packet was kept.
     has_kept: bool,
     /// Descriptions of the lent packets, and of those chosen from them, if any.
     own: Scratch,
@@ -83,9 +82,7 @@ pub struct Scattered {
     /// Inline: bytes of the packet before `next` that are still to be taken.
     left: u32,
     epoch: u32,
-    /// Number of this driver.
     number: u32,
-    /// Bytes copied to join packets.
     bytes_joined: u64,
     trace: Option<Trace>,
 }
@@ -95,7 +92,6 @@ pub struct Scattered {
 pub(crate) struct Area {
     /// Its start: a multiple of `buffer_bytes`.
     pub(crate) start: u32,
-    /// Bytes of a buffer.
     pub(crate) buffer_bytes: u32,
     /// Buffers in addition to those of the ring.
     pub(crate) spare: u32,

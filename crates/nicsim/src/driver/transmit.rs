@@ -55,7 +55,6 @@ struct Waiting {
 pub(crate) struct OwnBuffers {
     /// Start of the first one in the memory.
     pub(crate) start: u32,
-    /// Bytes of each.
     pub(crate) bytes: u32,
 }
 
@@ -68,23 +67,20 @@ impl Transmitter {
         control: Arc<Control>,
         trace: Option<Trace>,
     ) -> Self {
-        let lasts = vec![false; ring.len() as usize].into();
-        let (parts, taken_back) = (VecDeque::new(), 0);
-        let (written, passed, done, next, tail) = (0, 0, 0, 0, 0);
         Self {
             mode,
+            lasts: vec![false; ring.len() as usize].into(),
             ring,
             memory,
             control,
             own,
-            parts,
-            taken_back,
-            lasts,
-            written,
-            passed,
-            done,
-            next,
-            tail,
+            parts: VecDeque::new(),
+            taken_back: 0,
+            written: 0,
+            passed: 0,
+            done: 0,
+            next: 0,
+            tail: 0,
             trace,
         }
     }

@@ -3,7 +3,6 @@
 use super::{Bus, Cost, DESCRIPTOR_BYTES, Direction, stride};
 use crate::Mode;
 
-/// Bytes of a register.
 const REGISTER_BYTES: u64 = 4;
 /// Bytes of the pointer that the contiguous mode writes to memory.
 const POINTER_BYTES: u64 = 8;

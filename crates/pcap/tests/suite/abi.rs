@@ -29,13 +29,11 @@ fn fetched_or_skip(release: &str) -> Option<PathBuf> {
     None
 }
 
-/// Returns the library below this root.
 fn in_root(root: &Path) -> PathBuf {
     let folder = format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     root.join(folder).join("libpcap.so.0.8")
 }
 
-/// Returns the names that a library defines.
 fn names(library: &Path) -> BTreeSet<String> {
     let mut command = Command::new("nm");
     let said = run(command.args(["-D", "--defined-only"]).arg(library), 0);
@@ -120,10 +118,7 @@ fn claims() -> Vec<String> {
 /// Compiles the claims with the headers of a release.
 fn assert_headers_say_the_same(release: &str) {
     let Some(root) = fetched_or_skip(release) else { return };
-    if !is_there("cc") {
-        return skip("cc is not installed: scripts/setup rust");
-    }
-    let folder = Folder::new();
+    let Some(folder) = Folder::with(&["cc"], "rust") else { return };
     let asserts = claims()
         .into_iter()
         .map(|claim| format!("_Static_assert({claim}, \"{claim}\");\n"))

@@ -1,6 +1,7 @@
 //! Helpers of the tests: a folder, a publisher in this process, programs that load the library.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::sync::Arc;
@@ -8,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use burstline_log::{Appended, Ending, Log, LogConfig, Meta};
+use burstline_log::{Appended, Ending, Log, LogConfig, Meta, Writer};
 use burstline_share::{LosslessReaders, PublishConfig, Publisher};
 use burstline_skip::skip;
 use burstline_sys::memory::PageChoice;
 use burstline_sys::temporary::TemporaryFolder;
 
-use crate::traffic::Packet;
+use crate::traffic::{Packet, pcap_file};
 
 /// The device that tests capture from.
 pub(crate) const DEVICE: &str = "burst:tap?lossless&start=oldest";
@@ -25,6 +26,22 @@ pub(crate) struct Folder(TemporaryFolder);
 impl Folder {
     pub(crate) fn new() -> Self {
         Self(TemporaryFolder::create("burstline-pcap-").unwrap())
+    }
+
+    /// Creates a folder for a test that needs these programs, which `scripts/setup KIND` installs.
+    /// `None` if one is missing; the test is then skipped.
+    pub(crate) fn with(programs: &[&str], kind: &str) -> Option<Self> {
+        let missing = programs.iter().find(|name| !is_there(name));
+        if let Some(missing) = missing {
+            skip(format!("{missing} is not installed: scripts/setup {kind}"));
+        }
+        missing.is_none().then(Self::new)
+    }
+
+    /// Writes packets into `file.pcap`, and returns them.
+    pub(crate) fn keep(&self, packets: Vec<Packet>) -> Vec<Packet> {
+        fs::write(self.at("file.pcap"), pcap_file(&packets)).unwrap();
+        packets
     }
 
     pub(crate) fn at(&self, name: &str) -> PathBuf {
@@ -45,18 +62,31 @@ impl Folder {
         command
     }
 
+    /// Publishes a log of this number of segments, with a port `eth0`.
+    pub(crate) fn log(
+        &self,
+        name: &str,
+        segments: usize,
+        config: LogConfig,
+    ) -> (Publisher, Log, Writer) {
+        let (segment_bytes, pages) = (64 << 10, PageChoice::Size4K);
+        let bytes = segments * segment_bytes;
+        let config = LogConfig { bytes, segment_bytes, pages, ..config };
+        let (log, writer) = Log::create(config).unwrap();
+        log.name_port(0, 1, "eth0");
+        let (name, lossless) = (self.at(name), LosslessReaders::Forever);
+        let config = PublishConfig { lossless, ..PublishConfig::new(name.to_str().unwrap()) };
+        (Publisher::start(&config, vec![log.clone()]).unwrap(), log, writer)
+    }
+
     /// Publishes packets as `tap` once `readers` readers are there, and ends the log for good. It
     /// can be read until the result is ended.
     pub(crate) fn publish(&self, packets: Vec<Packet>, readers: usize) -> Publishing {
         self.publish_until(packets, readers, Ending::Final, false)
     }
 
-    /// The same, a packet a millisecond at most, until [`hurry`](Publishing::hurry) is called.
-    pub(crate) fn publish_slowly(&self, packets: Vec<Packet>, readers: usize) -> Publishing {
-        self.publish_until(packets, readers, Ending::Final, true)
-    }
-
-    /// The same with another ending, and slowly or not.
+    /// The same with another ending. Slowly is a packet a millisecond at most, until
+    /// [`hurry`](Publishing::hurry) is called.
     pub(crate) fn publish_until(
         &self,
         packets: Vec<Packet>,
@@ -64,21 +94,8 @@ impl Folder {
         ending: Ending,
         is_slow: bool,
     ) -> Publishing {
-        let name = self.at("tap").to_str().unwrap().to_owned();
-        let segment_bytes = 64 << 10;
-        let (log, mut writer) = Log::create(LogConfig {
-            name: "pcap".into(),
-            bytes: 32 * segment_bytes,
-            segment_bytes,
-            pages: PageChoice::Size4K,
-            max_readers: 8,
-            ..LogConfig::default()
-        })
-        .unwrap();
-        log.name_port(0, 1, "eth0");
-        let config =
-            PublishConfig { lossless: LosslessReaders::Forever, ..PublishConfig::new(&name) };
-        let publisher = Publisher::start(&config, vec![log]).unwrap();
+        let config = LogConfig { max_readers: 8, ..LogConfig::default() };
+        let (publisher, _, mut writer) = self.log("tap", 32, config);
         let [is_written, is_read, is_over, is_slow] =
             [false, false, false, is_slow].map(|is| Arc::new(AtomicBool::new(is)));
         let theirs = [&is_written, &is_read, &is_over, &is_slow].map(Arc::clone);
@@ -111,7 +128,6 @@ impl Folder {
     }
 }
 
-/// A running publisher.
 pub(crate) struct Publishing {
     is_written: Arc<AtomicBool>,
     is_read: Arc<AtomicBool>,
@@ -170,12 +186,10 @@ pub(crate) fn compiled(folder: &Folder, name: &str) -> Option<PathBuf> {
     Some(folder.at(name))
 }
 
-/// Cargo's target folder.
 pub(crate) fn target() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("cargo's folder is in it")
 }
 
-/// Returns the folder of the repository.
 pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("this is crates/pcap")
 }
@@ -189,7 +203,6 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Returns whether a program can be started.
 pub(crate) fn is_there(program: &str) -> bool {
     let folders = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&folders).any(|folder| Path::new(&folder).join(program).exists())

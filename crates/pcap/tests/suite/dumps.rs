@@ -8,7 +8,6 @@ use crate::traffic::mix;
 
 const PACKETS: usize = 20_000;
 
-/// A run of the program.
 struct Run {
     folder: Folder,
     /// The program's output.

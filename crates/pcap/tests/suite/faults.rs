@@ -7,22 +7,17 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 use burstline_log::Ending;
-use burstline_skip::skip;
 use burstline_testbed::signal;
 
-use crate::common::{DEVICE, Folder, is_there, library, run, until};
-use crate::traffic::{mix, pcap_file};
+use crate::common::{DEVICE, Folder, library, run, until};
+use crate::traffic::mix;
 
 const PACKETS: usize = 20_000;
 
 #[test]
 fn a_sensor_that_is_stopped_and_killed_takes_nothing_from_another_one() {
-    if !is_there("tcpdump") {
-        return skip("tcpdump is not installed: scripts/setup test");
-    }
-    let folder = Folder::new();
-    let packets = mix(PACKETS);
-    fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
+    let Some(folder) = Folder::with(&["tcpdump"], "test") else { return };
+    let packets = folder.keep(mix(PACKETS));
     let print = ["-n", "-tt", "-x", "--nano"];
     let mut victim = folder.preloaded("tcpdump");
     // Not lossless: a publisher waits for a stopped lossless reader, as requested.
@@ -50,12 +45,8 @@ fn a_sensor_that_is_stopped_and_killed_takes_nothing_from_another_one() {
 
 #[test]
 fn a_sensor_goes_on_with_the_next_publisher() {
-    if !is_there("tcpdump") {
-        return skip("tcpdump is not installed: scripts/setup test");
-    }
-    let folder = Folder::new();
-    let packets = mix(2000);
-    fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
+    let Some(folder) = Folder::with(&["tcpdump"], "test") else { return };
+    let packets = folder.keep(mix(2000));
     let (first, second) = packets.split_at(1200);
     // Print a line for each packet immediately. Keep privileges, to open the log again.
     let print = ["-n", "-tt", "-e", "-l", "--nano", "-Z", "root"];
@@ -91,15 +82,11 @@ fn start_with(folder: &Folder, library: &Path, printed: &str) -> Child {
 /// notice itself that one was killed.
 #[test]
 fn a_sensor_is_upgraded_under_load() {
-    if !is_there("tcpdump") {
-        return skip("tcpdump is not installed: scripts/setup test");
-    }
-    let folder = Folder::new();
-    let packets = mix(PACKETS);
-    fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
+    let Some(folder) = Folder::with(&["tcpdump"], "test") else { return };
+    let packets = folder.keep(mix(PACKETS));
     let installed = folder.at("libburstline-pcap.so");
     fs::copy(library(), &installed).unwrap();
-    let publishing = folder.publish_slowly(packets, 2);
+    let publishing = folder.publish_until(packets, 2, Ending::Final, true);
     let mut watcher = folder.preloaded("tcpdump");
     watcher.args(UPGRADED).args(["-i", DEVICE]).stdout(File::create(folder.at("all")).unwrap());
     let mut watcher = watcher.spawn().unwrap();
@@ -130,7 +117,6 @@ fn a_sensor_is_upgraded_under_load() {
     assert!(theirs.ends_with(&new), "from its first packet to the last, nothing is missing");
 }
 
-/// Returns whether a program has mapped this file.
 fn mapped(program: &Child, inode: u64) -> bool {
     let maps = fs::read_to_string(format!("/proc/{}/maps", program.id())).unwrap();
     maps.lines().any(|line| line.split_whitespace().nth(4) == Some(&inode.to_string()))

@@ -5,10 +5,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use burstline_log::{Appended, Log, LogConfig, Meta, Writer};
-use burstline_share::{PublishConfig, Publisher};
+use burstline_log::{Appended, LogConfig, Meta, Writer};
 use burstline_skip::skip;
-use burstline_sys::memory::PageChoice;
 
 use crate::common::{Folder, interrupt, is_there, until};
 use crate::scribbler::scribble;
@@ -56,18 +54,8 @@ fn assert_ends(folder: &Folder, mut live: Child) {
 /// One program reads intact packets before the scribbling; the other starts during it.
 fn round(more: &[&str]) {
     let folder = Folder::new();
-    let segment_bytes = 64 << 10;
-    let (log, mut writer) = Log::create(LogConfig {
-        name: NAME.into(),
-        bytes: 16 * segment_bytes,
-        segment_bytes,
-        pages: PageChoice::Size4K,
-        ..LogConfig::default()
-    })
-    .unwrap();
-    log.name_port(0, 1, "eth0");
-    let name = folder.at("tap").to_str().unwrap().to_owned();
-    let _publisher = Publisher::start(&PublishConfig::new(&name), vec![log.clone()]).unwrap();
+    let config = LogConfig { name: NAME.into(), ..LogConfig::default() };
+    let (_publisher, log, mut writer) = folder.log("tap", 16, config);
     let packets = mix(PACKETS);
     append(&mut writer, &packets);
     let reader = start(&folder, more, "first");

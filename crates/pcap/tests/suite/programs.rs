@@ -6,7 +6,7 @@ use std::fs;
 use burstline_skip::skip;
 
 use crate::common::{DEVICE, Folder, is_there, library, repository, run, target};
-use crate::traffic::{mix, mix_of_now, pcap_file};
+use crate::traffic::{mix, mix_of_now};
 
 pub(crate) const PACKETS: usize = 3000;
 
@@ -19,14 +19,9 @@ pub(crate) fn twice(
     live_code: i32,
     outcome: impl Fn(&Folder, String) -> String,
 ) {
-    if !is_there(program) {
-        return skip(format!("{program} is not installed: scripts/setup sensors"));
-    }
-    let folder = Folder::new();
+    let Some(folder) = Folder::with(&[program], "sensors") else { return };
     // With current times: some programs expire flows by their own clock.
-    let packets = mix_of_now(PACKETS);
-    fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
-    let publishing = folder.publish(packets, 1);
+    let publishing = folder.publish(folder.keep(mix_of_now(PACKETS)), 1);
     let said = run(folder.preloaded(program).args(live), live_code);
     let ours = outcome(&folder, said);
     publishing.end();
@@ -59,13 +54,8 @@ fn tcpdump_filters_the_same() {
 #[test]
 fn dumpcap_records_the_same() {
     // dumpcap reads no files, so tcpdump prints the contents of both recordings.
-    if let Some(missing) = ["dumpcap", "tcpdump"].into_iter().find(|name| !is_there(name)) {
-        return skip(format!("{missing} is not installed: scripts/setup test"));
-    }
-    let folder = Folder::new();
-    let packets = mix(PACKETS);
-    fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
-    let publishing = folder.publish(packets, 1);
+    let Some(folder) = Folder::with(&["dumpcap", "tcpdump"], "test") else { return };
+    let publishing = folder.publish(folder.keep(mix(PACKETS)), 1);
     run(folder.preloaded("dumpcap").args(["-q", "-i", DEVICE, "-w", "copy.pcapng"]), 0);
     publishing.end();
     let read = |file| run(folder.command("tcpdump").args(["-n", "-tt", "-e", "-x", "-r", file]), 0);
@@ -150,12 +140,8 @@ fn argus_has_the_same_flows() {
 
 #[test]
 fn programs_on_other_devices_have_the_real_library() {
-    if !is_there("tcpdump") {
-        return skip("tcpdump is not installed: scripts/setup test");
-    }
-    let folder = Folder::new();
-    let packets = mix(100);
-    fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
+    let Some(folder) = Folder::with(&["tcpdump"], "test") else { return };
+    folder.keep(mix(100));
     let arguments = ["-n", "-tt", "-x", "-r", "file.pcap", "udp"];
     let ours = run(folder.preloaded("tcpdump").args(arguments), 0);
     assert_eq!(ours, run(folder.command("tcpdump").args(arguments), 0));
@@ -166,11 +152,7 @@ fn programs_on_other_devices_have_the_real_library() {
 
 #[test]
 fn it_is_installed_in_place_of_libpcap() {
-    let missing = ["make", "tcpdump"].into_iter().find(|name| !is_there(name));
-    if let Some(missing) = missing {
-        return skip(format!("{missing} is not installed: scripts/setup test"));
-    }
-    let folder = Folder::new();
+    let Some(folder) = Folder::with(&["make", "tcpdump"], "test") else { return };
     let mut install = folder.command("make");
     let prefix = format!("PREFIX={}", folder.at("usr").display());
     let extcap = format!("EXTCAP={}", folder.at("extcap").display());
@@ -184,9 +166,7 @@ fn it_is_installed_in_place_of_libpcap() {
     let extcap = fs::read_to_string(folder.at("extcap/burstline")).unwrap();
     assert_eq!(extcap, "#!/bin/sh\nexec burstline extcap \"$@\"\n");
 
-    let packets = mix(100);
-    fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
-    let publishing = folder.publish(packets, 1);
+    let publishing = folder.publish(folder.keep(mix(100)), 1);
     let ours = run(folder.command(starter).args(["tcpdump", "-n", "-tt", "-i", DEVICE]), 0);
     publishing.end();
     let theirs = run(folder.command("tcpdump").args(["-n", "-tt", "-r", "file.pcap"]), 0);

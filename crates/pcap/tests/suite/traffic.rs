@@ -2,7 +2,6 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// One packet and its arrival time.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
     pub(crate) time_ns: u64,

@@ -3,19 +3,15 @@
 
 use std::process::{Child, Command, Stdio};
 
-use burstline_log::{Appended, Ending, Log, LogConfig, Meta, Ruling, VerdictTaker};
-use burstline_share::{PublishConfig, Publisher};
-use burstline_skip::skip;
-use burstline_sys::memory::PageChoice;
+use burstline_log::{Appended, Ending, LogConfig, Meta, Ruling, VerdictTaker};
 
-use crate::common::{Folder, compiled, is_there, until};
+use crate::common::{Folder, compiled, until};
 use crate::traffic::{Packet, mix};
 
 const PACKETS: usize = 600;
 /// The first byte of a program's own replacement.
 const CHANGED: u8 = 0xfe;
 
-/// The verdict that a packet got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Got {
     Nothing,
@@ -40,20 +36,9 @@ pub(crate) fn decided_until(
     packets: &[Packet],
     end: impl FnOnce(&Child),
 ) -> (String, Vec<Got>) {
-    let segment_bytes = 64 << 10;
-    let (log, mut writer) = Log::create(LogConfig {
-        name: "verdicts".into(),
-        bytes: 64 * segment_bytes,
-        segment_bytes,
-        pages: PageChoice::Size4K,
-        takes_verdicts: true,
-        ..LogConfig::default()
-    })
-    .unwrap();
-    log.name_port(0, 1, "eth0");
+    let config = LogConfig { takes_verdicts: true, ..LogConfig::default() };
+    let (publisher, log, mut writer) = folder.log("ips", 64, config);
     let mut taker = VerdictTaker::new(&log);
-    let name = folder.at("ips").to_str().unwrap().to_owned();
-    let publisher = Publisher::start(&PublishConfig::new(&name), vec![log]).unwrap();
     let program = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("somebody gives verdicts", || taker.has_changed() && taker.has_giver());
     for (number, Packet { time_ns, bytes }) in packets.iter().enumerate() {
@@ -157,9 +142,7 @@ fn misuse_of_verdicts_is_an_error_and_no_fault() {
 /// The device's verdicts for packets that its filter selects, and for the others.
 #[test]
 fn tcpdump_is_a_firewall() {
-    if !is_there("tcpdump") {
-        return skip("tcpdump is not installed: scripts/setup test");
-    }
+    let Some(folder) = Folder::with(&["tcpdump"], "test") else { return };
     let packets = mix(PACKETS);
     let is_arp: Vec<bool> = packets.iter().map(|packet| packet.bytes[12..14] == [8, 6]).collect();
     let arps = is_arp.iter().filter(|is_arp| **is_arp).count();
@@ -168,7 +151,6 @@ fn tcpdump_is_a_firewall() {
         ("verdict=pass&rest=drop", Got::Pass, Got::Drop),
         ("verdict=reject&rest=pass-flow", Got::Reject, Got::PassFlow),
     ] {
-        let folder = Folder::new();
         let mut tcpdump = folder.preloaded("tcpdump");
         tcpdump.args(["-n", "-tt", "-i", &format!("burst:ips?start=oldest&{options}"), "arp"]);
         let (said, found) = decided(&folder, &mut tcpdump, &packets);

@@ -12,7 +12,7 @@ use burstline_testbed::{Bed, FAR, NEAR};
 
 use crate::common::{DEVICE, Folder, is_there, library, run};
 use crate::programs::{PACKETS, twice};
-use crate::traffic::{mix, mix_of_now, pcap_file};
+use crate::traffic::{mix, mix_of_now};
 
 /// Packets for a program that needs all of them in one ring of the kernel.
 const FEW: usize = 300;
@@ -29,14 +29,8 @@ pub(crate) fn flows(said: &str) -> Vec<&str> {
 /// softflowd continues after the end of a log, and ends when its control program commands it.
 #[test]
 fn softflowd_has_the_same_flows() {
-    let missing = ["softflowd", "softflowctl"].into_iter().find(|name| !is_there(name));
-    if let Some(missing) = missing {
-        return skip(format!("{missing} is not installed: scripts/setup sensors"));
-    }
-    let folder = Folder::new();
-    let packets = mix_of_now(PACKETS);
-    fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
-    let publishing = folder.publish(packets, 1);
+    let Some(folder) = Folder::with(&["softflowd", "softflowctl"], "sensors") else { return };
+    let publishing = folder.publish(folder.keep(mix_of_now(PACKETS)), 1);
     let control = folder.at("control");
     let told = fs::File::create(folder.at("live")).unwrap();
     let mut live = folder.preloaded("softflowd");
@@ -104,15 +98,12 @@ fn received(mut live: Child, send: impl FnOnce()) -> Vec<String> {
 /// is unknown. Here the log is stopped, and the name is short.
 #[test]
 fn hping3_receives_the_same() {
-    if !is_there("hping3") {
-        return skip("hping3 is not installed: scripts/setup sensors");
-    }
+    let Some(folder) = Folder::with(&["hping3"], "sensors") else { return };
     let Some(bed) = Bed::or_skip() else { return };
     for host in [&bed.near, &bed.far] {
         // No other traffic may be sent there; IPv6 would search for neighbours.
         host.command("sysctl", &["-q", "-w", "net.ipv6.conf.all.disable_ipv6=1"]).unwrap();
     }
-    let folder = Folder::new();
     fs::write(folder.at("receive"), RECEIVE).unwrap();
     let start = |mut command: Command, device: &str| {
         command.args(["exec", "receive", device]).stdout(Stdio::piped());

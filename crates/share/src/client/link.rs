@@ -28,7 +28,6 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Connects to the publisher of `name`.
     pub(crate) fn connect(name: &str) -> Result<Self, ShareError> {
         let mut is_stale = false;
         for path in places::to_look(name)? {
@@ -64,7 +63,6 @@ impl Call {
         }
     }
 
-    /// Receives the next message and its descriptors.
     pub(crate) fn receive(
         &self,
         mut files: Option<&mut Vec<OwnedFd>>,

@@ -49,7 +49,6 @@ struct User {
 pub(crate) struct Seats {
     /// The number of seats.
     pub(crate) all: usize,
-    /// The number of taken seats.
     pub(crate) taken: usize,
     /// The number of seats that the same user has taken.
     pub(crate) of_user: usize,

@@ -232,7 +232,6 @@ impl Roster {
         Visits { there: Self::statuses(&guests), ..self.visits().clone() }
     }
 
-    /// Returns the answer to a query.
     pub(crate) fn answer(&self, peer: Credentials) -> Result<Vec<Reply>, Refusal> {
         if peer.uid != ROOT && peer.uid != self.own_user {
             self.quotas().call(peer.uid, clock::monotonic_ns())?;

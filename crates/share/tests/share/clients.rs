@@ -5,31 +5,21 @@ use std::os::fd::AsFd;
 
 use burstline_log::{Log, LogConfig, MAX_READERS, MIN_SEGMENT_BYTES, Policy};
 use burstline_share::{
-    AttachConfig, Attachment, Feed, Held, LosslessReaders, PublishConfig, Publisher, Refusal,
-    ShareError, query,
+    AttachConfig, Attachment, Feed, Held, LosslessReaders, PublishConfig, Publisher, Refusal, query,
 };
-use burstline_sys::memory::PageChoice;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::common::{Directory, Role, append, in_place, publish, read, until};
-use crate::permissions::{as_nobody, is_root};
+use crate::common::{Directory, Role, append, config, in_place, open, publish, read, refusal, until};
+use crate::permissions::{as_nobody, for_root};
+use crate::scribbler::memory::Noise;
 use crate::wire::{self, ask, attach, connect, hear};
-
-fn refused(error: ShareError) -> Refusal {
-    match error {
-        ShareError::Refused { refusal, .. } => refusal,
-        other => panic!("{other}"),
-    }
-}
 
 #[test]
 fn one_reader_too_many_is_told_the_number() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let (_publisher, log, _writer) = publish(&PublishConfig::new(&name));
-    let open = || Attachment::open(&name, &AttachConfig::default());
-    let mut readers: Vec<_> = (0..8).map(|_| open().unwrap()).collect();
-    let error = open().unwrap_err();
+    let mut readers: Vec<_> = (0..8).map(|_| open(&name).unwrap()).collect();
+    let error = open(&name).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
@@ -39,34 +29,32 @@ fn one_reader_too_many_is_told_the_number() {
     );
     readers.pop();
     until("the seat is free", || log.readers() == 7);
-    open().unwrap();
+    open(&name).unwrap();
 }
 
 #[test]
 fn windows_that_would_hold_every_segment_are_refused() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let (_publisher, log, _writer) = publish(&PublishConfig::new(&name));
     let open = |window| {
         let config = AttachConfig { window, ..AttachConfig::default() };
         Attachment::open(&name, &config)
     };
     let _wide = open(8).unwrap();
-    assert_eq!(refused(open(7).unwrap_err()), Refusal::Pool { windows: 15, segments: 16 });
+    assert_eq!(refusal(open(7).unwrap_err()), Refusal::Pool { windows: 15, segments: 16 });
     for asked in [0, 9, 1 << 40] {
         let told = (asked as u64).min(u32::MAX.into());
-        assert_eq!(refused(open(asked).unwrap_err()), Refusal::Window { asked: told, most: 8 });
+        assert_eq!(refusal(open(asked).unwrap_err()), Refusal::Window { asked: told, most: 8 });
     }
     assert_eq!(log.readers(), 1, "those who were refused have no seat");
 }
 
 #[test]
 fn lossless_only_where_it_is_allowed_and_only_for_so_long() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let config = AttachConfig { policy: Policy::Lossless, ..AttachConfig::default() };
     let (refusing, ..) = publish(&PublishConfig::new(&name));
-    assert_eq!(refused(Attachment::open(&name, &config).unwrap_err()), Refusal::Lossless);
+    assert_eq!(refusal(Attachment::open(&name, &config).unwrap_err()), Refusal::Lossless);
     drop(refusing);
 
     let lossless = LosslessReaders::For { deadline_ns: 1_000_000 };
@@ -98,8 +86,7 @@ fn lossless_only_where_it_is_allowed_and_only_for_so_long() {
 
 #[test]
 fn another_version_is_told_both_numbers() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let (_publisher, ..) = publish(&PublishConfig::new(&name));
     for version in [0, 1, u16::MAX] {
         // Whatever else a later version sends, the answer is about the version.
@@ -113,22 +100,9 @@ fn another_version_is_told_both_numbers() {
     }
 }
 
-/// A random number generator with a fixed seed, so that a failure can be repeated: xorshift64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
-
 #[test]
 fn malformed_messages_are_refused_and_cost_nothing() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let mut role = Role::start("publisher", &[&name, "100"]);
     role.hear("epoch");
     let before = open_files(&role);
@@ -138,7 +112,7 @@ fn malformed_messages_are_refused_and_cost_nothing() {
         let mut longer = good.clone();
         longer.resize(length, 0);
         let mut noise = wire::header(wire::VERSION, 1);
-        let mut random = Random(1 + length as u64);
+        let mut random = Noise(1 + length as u64);
         noise.resize_with(length.max(16), || random.next() as u8);
         for bytes in [vec![0; length], longer, noise] {
             // An empty message looks like the end of the connection.
@@ -153,7 +127,7 @@ fn malformed_messages_are_refused_and_cost_nothing() {
             assert!(ask(&name, &[], &[]).is_none());
         }
     }
-    let mut random = Random(0x5eed);
+    let mut random = Noise(0x5eed);
     for _ in 0..500 {
         let mut bytes = good.clone();
         for _ in 0..1 + random.next() % 3 {
@@ -166,7 +140,7 @@ fn malformed_messages_are_refused_and_cost_nothing() {
     }
     until("every seat is free", || query(&name).unwrap().readers.is_empty());
     until("every descriptor is closed", || open_files(&role) <= before);
-    let mut attachment = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    let mut attachment = open(&name).unwrap();
     role.go_on();
     role.hear("written");
     assert_eq!(read(&mut attachment.readers[0]), 100);
@@ -179,8 +153,7 @@ fn open_files(role: &Role) -> usize {
 
 #[test]
 fn descriptors_that_nobody_asked_for_do_not_come_in() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let mut role = Role::start("publisher", &[&name, "0"]);
     role.hear("epoch");
     let before = open_files(&role);
@@ -199,11 +172,10 @@ fn descriptors_that_nobody_asked_for_do_not_come_in() {
 
 #[test]
 fn a_good_one_gets_in_past_200_who_say_nothing() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let (publisher, log, mut writer) = publish(&PublishConfig::new(&name));
     let silent: Vec<_> = (0..200).map(|_| connect(&name)).collect();
-    let mut attachment = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    let mut attachment = open(&name).unwrap();
     append(&mut writer, 0, 50);
     assert_eq!(read(&mut attachment.readers[0]), 50);
     // All are informed, whether a newcomer took their place or their time was over.
@@ -216,11 +188,7 @@ fn a_good_one_gets_in_past_200_who_say_nothing() {
 
 #[test]
 fn a_user_who_connects_without_end_pushes_nobody_else_out() {
-    if !is_root() {
-        return;
-    }
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let Some((_directory, name)) = for_root() else { return };
     let config = PublishConfig { mode: 0o666, ..PublishConfig::new(&name) };
     let (_publisher, log, _writer) = publish(&config);
     until("it is heard within its second", || {
@@ -245,14 +213,12 @@ fn an_answer_that_is_larger_than_a_socket_is_heard_to_its_end() {
     const READERS: u64 = 40;
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let config = LogConfig {
         bytes: 64 * MIN_SEGMENT_BYTES,
         segment_bytes: MIN_SEGMENT_BYTES,
-        pages: PageChoice::Size4K,
         max_readers: READERS as usize,
-        ..LogConfig::default()
+        ..config()
     };
     let (logs, _writers): (Vec<_>, Vec<_>) =
         (0..LOGS).map(|_| Log::create(config.clone()).unwrap()).unzip();
@@ -284,8 +250,7 @@ fn an_answer_that_is_larger_than_a_socket_is_heard_to_its_end() {
 
 #[test]
 fn a_word_too_many_ends_the_connection() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let (_publisher, log, _writer) = publish(&PublishConfig::new(&name));
     let socket = connect(&name);
     socket.send(&attach(wire::VERSION), &[]).unwrap();
@@ -299,8 +264,7 @@ fn a_word_too_many_ends_the_connection() {
 
 #[test]
 fn a_child_that_holds_the_socket_does_not_hold_the_seat() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let (_publisher, log, _writer) = publish(&PublishConfig::new(&name));
     let mut role = Role::start("forker", &[&name]);
     let child: i32 = role.hear("child").parse().unwrap();
@@ -314,8 +278,7 @@ fn a_child_that_holds_the_socket_does_not_hold_the_seat() {
 
 #[test]
 fn a_killed_reader_frees_its_seat_each_of_200_times() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let (publisher, log, mut writer) = publish(&PublishConfig::new(&name));
     let mut written = 0;
     for _ in 0..200 {
@@ -333,8 +296,7 @@ fn a_killed_reader_frees_its_seat_each_of_200_times() {
 
 #[test]
 fn a_held_burst_keeps_the_seat() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let (_publisher, log, mut writer) = publish(&PublishConfig::new(&name));
     let mut attachment = Attachment::open(&name, &in_place()).unwrap();
     append(&mut writer, 0, 10);
@@ -353,8 +315,7 @@ fn a_held_burst_keeps_the_seat() {
 
 #[test]
 fn readers_of_a_publisher_that_ends_keep_what_they_pin() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let (publisher, log, mut writer) = publish(&PublishConfig::new(&name));
     let mut attachment = Attachment::open(&name, &in_place()).unwrap();
     append(&mut writer, 0, 10);

@@ -10,7 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_log::{Appended, Log, LogConfig, Meta, Writer};
-use burstline_share::{AttachConfig, Feed, PublishConfig, Publisher, Trust};
+use burstline_share::{
+    AttachConfig, Attachment, Feed, PublishConfig, Publisher, Refusal, ShareError, Trust,
+};
 use burstline_sys::memory::PageChoice;
 use burstline_sys::temporary::TemporaryFolder;
 use rustix::process::{Pid, Signal, kill_process};
@@ -28,7 +30,13 @@ impl Directory {
         Self(folder)
     }
 
-    /// Returns the path of a name in it.
+    /// Creates one, and returns with it the path of the name `tap` in it.
+    pub(crate) fn with_tap() -> (Self, String) {
+        let directory = Self::new();
+        let name = directory.name("tap");
+        (directory, name)
+    }
+
     pub(crate) fn name(&self, name: &str) -> String {
         self.0.file(name)
     }
@@ -46,16 +54,19 @@ impl Directory {
     }
 }
 
-pub(crate) fn log() -> (Log, Writer) {
-    Log::create(LogConfig {
+pub(crate) fn config() -> LogConfig {
+    LogConfig {
         name: "share".into(),
         bytes: 16 * SEGMENT_BYTES,
         segment_bytes: SEGMENT_BYTES,
         pages: PageChoice::Size4K,
         max_readers: 8,
         ..LogConfig::default()
-    })
-    .unwrap()
+    }
+}
+
+pub(crate) fn log() -> (Log, Writer) {
+    Log::create(config()).unwrap()
 }
 
 pub(crate) fn publish(config: &PublishConfig) -> (Publisher, Log, Writer) {
@@ -66,6 +77,17 @@ pub(crate) fn publish(config: &PublishConfig) -> (Publisher, Log, Writer) {
 /// Returns the configuration of a reader in place: the publishers of these tests run the same file.
 pub(crate) fn in_place() -> AttachConfig {
     AttachConfig { trust: Trust::PROGRAM, ..AttachConfig::default() }
+}
+
+pub(crate) fn open(name: &str) -> Result<Attachment, ShareError> {
+    Attachment::open(name, &AttachConfig::default())
+}
+
+pub(crate) fn refusal(error: ShareError) -> Refusal {
+    match error {
+        ShareError::Refused { refusal, .. } => refusal,
+        error => panic!("{error}"),
+    }
 }
 
 pub(crate) fn packet(number: u64) -> Vec<u8> {

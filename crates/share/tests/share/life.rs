@@ -8,7 +8,9 @@ use burstline_share::{
     WriterLink, query,
 };
 
-use crate::common::{Directory, Role, SEGMENT_BYTES, append, in_place, log, publish, read, until};
+use crate::common::{
+    Directory, Role, SEGMENT_BYTES, append, config, in_place, log, open, publish, read, until,
+};
 
 #[test]
 fn a_reader_in_another_process_reads_to_the_end() {
@@ -33,11 +35,10 @@ fn a_reader_in_another_process_reads_to_the_end() {
 
 #[test]
 fn several_logs_are_one_name() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let ((first, mut one), (second, mut two)) = (log(), log());
     let publisher = Publisher::start(&PublishConfig::new(&name), vec![first, second]).unwrap();
-    let mut all = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    let mut all = open(&name).unwrap();
     let only = AttachConfig { log: Some(1), ..AttachConfig::default() };
     let mut second = Attachment::open(&name, &only).unwrap();
     append(&mut one, 0, 10);
@@ -53,16 +54,15 @@ fn several_logs_are_one_name() {
 
 /// Attaches to the current publisher at the path of a link's publisher.
 fn reopen(link: &WriterLink) -> Result<Attachment, ShareError> {
-    Attachment::open(&link.path().to_string_lossy(), &AttachConfig::default())
+    open(&link.path().to_string_lossy())
 }
 
 #[test]
 fn a_query_tells_of_logs_and_readers() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let (publisher, _log, mut writer) = publish(&PublishConfig::new(&name));
     append(&mut writer, 0, 100);
-    let mut attachment = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    let mut attachment = open(&name).unwrap();
     append(&mut writer, 100, 130);
     attachment.readers[0].next_burst().unwrap();
     let status = query(&name).unwrap();
@@ -82,11 +82,10 @@ fn a_query_tells_of_logs_and_readers() {
 
 #[test]
 fn a_killed_writer_is_drained_and_the_next_one_has_its_epoch() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (directory, name) = Directory::with_tap();
     let mut role = Role::start("publisher", &[&name, "777"]);
     let first: u64 = role.hear("epoch").parse().unwrap();
-    let mut old = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    let mut old = open(&name).unwrap();
     role.go_on();
     role.hear("written");
     assert!(!old.link.is_gone());
@@ -134,8 +133,7 @@ fn who_looks_for_the_next_writer_takes_no_seat_with_one_that_has_ended() {
 
 #[test]
 fn a_program_that_a_publisher_has_started_inherits_nothing_of_it() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let mut role = Role::start("starting_publisher", &[&name]);
     let child = role.hear("child");
     // The child has its name once exec has closed the close-on-exec descriptors.
@@ -164,8 +162,7 @@ fn a_program_that_a_publisher_has_started_inherits_nothing_of_it() {
 
 #[test]
 fn a_name_is_one_publishers() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (directory, name) = Directory::with_tap();
     let mut role = Role::start("publisher", &[&name, "0"]);
     let first: u64 = role.hear("epoch").parse().unwrap();
     let taken = Publisher::start(&PublishConfig::new(&name), vec![log().0]).unwrap_err();
@@ -189,7 +186,7 @@ fn without_its_lock_a_publisher_keeps_its_name_and_the_next_one_has_another_numb
     let (name, lock) = (directory.name("tap"), directory.name("tap.lock"));
     let mut role = Role::start("publisher", &[&name, "3"]);
     let first: u64 = role.hear("epoch").parse().unwrap();
-    let mut old = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    let mut old = open(&name).unwrap();
     role.go_on();
     role.hear("written");
     std::fs::remove_file(&lock).unwrap();
@@ -222,14 +219,8 @@ fn append_of(writer: &mut Writer, worker: usize) {
 #[test]
 fn a_part_is_read_to_its_end_though_its_next_packet_lies_far_behind_those_of_others() {
     for attach in [AttachConfig::default(), in_place()] {
-        let directory = Directory::new();
-        let name = directory.name("tap");
-        let config = LogConfig {
-            bytes: 64 * SEGMENT_BYTES,
-            segment_bytes: SEGMENT_BYTES,
-            has_buckets: true,
-            ..LogConfig::default()
-        };
+        let (_directory, name) = Directory::with_tap();
+        let config = LogConfig { bytes: 64 * SEGMENT_BYTES, has_buckets: true, ..config() };
         let (log, mut writer) = Log::create(config).unwrap();
         let part = log.part(Buckets::of_worker(1, 2));
         let publisher = Publisher::start(&PublishConfig::new(&name), vec![part]).unwrap();

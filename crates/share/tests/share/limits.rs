@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use burstline_share::{AttachConfig, Attachment, Refusal, ShareError, query};
+use burstline_share::{Refusal, query};
 use burstline_sys::seqpacket::SeqPacket;
 
-use crate::common::{Directory, Role, read, until};
+use crate::common::{Directory, Role, open, read, refusal, until};
 
 /// Descriptors in messages that nobody has received count for all processes of a user.
 static IN_FLIGHT: Mutex<()> = Mutex::new(());
@@ -18,38 +18,33 @@ fn without_descriptors_it_serves_those_it_has_and_recovers() {
     let _alone = IN_FLIGHT.lock();
     // One reader takes three descriptors: whichever of them is one too many, it gets an answer.
     for spare in [6, 7, 8] {
-        let directory = Directory::new();
-        let name = directory.name("tap");
+        let (_directory, name) = Directory::with_tap();
         let mut role = Role::start("poor_publisher", &[&name, &spare.to_string()]);
         let limit: u64 = role.hear("limit").parse().unwrap();
-        let open = || Attachment::open(&name, &AttachConfig::default());
         let mut readers = Vec::new();
         // Other tests, too, have descriptors in flight.
         until("the first reader is there", || {
-            readers.extend(open());
+            readers.extend(open(&name));
             !readers.is_empty()
         });
         let refused = loop {
-            match open() {
+            match open(&name) {
                 Ok(attachment) => readers.push(attachment),
                 Err(error) => break error,
             }
         };
-        let is_told = |error: &ShareError| {
-            let told = Refusal::Descriptors { limit };
-            matches!(error, ShareError::Refused { refusal, .. } if *refusal == told)
-        };
-        assert!(is_told(&refused), "{refused}");
+        let told = Refusal::Descriptors { limit };
+        assert_eq!(refusal(refused), told);
         // A refusal may be due to descriptors of other tests, which are in flight for a moment.
         let mut refusals = 1;
         while refusals <= 20 {
-            match open() {
+            match open(&name) {
                 Ok(attachment) => {
                     readers.push(attachment);
                     refusals = 0;
                 }
                 Err(again) => {
-                    assert!(is_told(&again), "{again}");
+                    assert_eq!(refusal(again), told);
                     refusals += 1;
                 }
             }
@@ -63,7 +58,7 @@ fn without_descriptors_it_serves_those_it_has_and_recovers() {
         readers.pop();
         until("there is room again", || {
             role.go_on();
-            open().is_ok()
+            open(&name).is_ok()
         });
         until("only those are left", || {
             query(&name).is_ok_and(|status| status.readers.len() == readers.len())
@@ -75,11 +70,9 @@ fn without_descriptors_it_serves_those_it_has_and_recovers() {
 #[test]
 fn too_many_descriptors_in_flight_are_a_refusal() {
     let _alone = IN_FLIGHT.lock();
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (directory, name) = Directory::with_tap();
     let mut role = Role::start("poor_publisher", &[&name, "40"]);
     let limit: u64 = role.hear("limit").parse().unwrap();
-    let open = || Attachment::open(&name, &AttachConfig::default());
     let path = directory.name("pair");
     let listener = SeqPacket::bind(Path::new(&path)).unwrap();
     listener.listen(1).unwrap();
@@ -89,13 +82,8 @@ fn too_many_descriptors_in_flight_are_a_refusal() {
     for _ in 0..=limit {
         sender.send(b"kept", &[listener.as_fd()]).unwrap();
     }
-    let refused = open().unwrap_err();
-    let told = Refusal::Descriptors { limit };
-    assert!(
-        matches!(&refused, ShareError::Refused { refusal, .. } if *refusal == told),
-        "{refused}"
-    );
+    assert_eq!(refusal(open(&name).unwrap_err()), Refusal::Descriptors { limit });
     drop(receiver);
-    until("there is room again", || open().is_ok());
+    until("there is room again", || open(&name).is_ok());
     role.kill();
 }

@@ -50,8 +50,7 @@ fn oldest(trust: Trust) -> AttachConfig {
 /// The writer changes descs. Its counts stay correct, so each packet that is not delivered is torn.
 #[test]
 fn every_packet_of_a_publisher_that_scribbles_over_its_descs_is_delivered_or_torn() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (directory, name) = Directory::with_tap();
     let mut role = start(&directory, &name, "descs");
     role.hear("written");
     for trust in [Trust::NOBODY, Trust::PROGRAM] {
@@ -79,8 +78,7 @@ fn every_packet_of_a_publisher_that_scribbles_over_its_descs_is_delivered_or_tor
 /// Packets, descs and all words of control memory change while readers of every kind read.
 #[test]
 fn a_publisher_that_scribbles_over_everything_harms_no_reader() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (directory, name) = Directory::with_tap();
     let mut role = start(&directory, &name, "everything");
     role.hear("written");
     for config in [oldest(Trust::NOBODY), oldest(Trust::PROGRAM)] {

@@ -12,17 +12,18 @@ use burstline_skip::skip;
 use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_res_uid};
 
-use crate::common::{Directory, append, log, publish, read};
+use crate::common::{Directory, append, log, open, publish, read, refusal};
 
 const NOBODY: u32 = 65_534;
 const GROUP: u32 = 54_321;
 
-/// Returns whether this test can act as another user.
-pub(crate) fn is_root() -> bool {
-    if !geteuid().is_root() {
+/// Returns a directory and a name in it, if this test can act as another user.
+pub(crate) fn for_root() -> Option<(Directory, String)> {
+    let is_root = geteuid().is_root();
+    if !is_root {
         skip("it needs root to act as another user; use sudo");
     }
-    geteuid().is_root()
+    is_root.then(Directory::with_tap)
 }
 
 /// Runs `work` on a thread as another user, without capabilities.
@@ -40,17 +41,9 @@ pub(crate) fn as_nobody<T: Send>(groups: &[u32], work: impl FnOnce() -> T + Send
     })
 }
 
-fn open(name: &str) -> Result<Attachment, ShareError> {
-    Attachment::open(name, &AttachConfig::default())
-}
-
 #[test]
 fn owner_group_and_mode_are_as_asked() {
-    if !is_root() {
-        return;
-    }
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let Some((directory, name)) = for_root() else { return };
     let permissions = || {
         let found = fs::symlink_metadata(&name).unwrap();
         (found.uid(), found.gid(), found.mode() & 0o7777)
@@ -84,29 +77,20 @@ fn owner_group_and_mode_are_as_asked() {
 
 #[test]
 fn a_mode_that_somebody_changed_opens_nothing() {
-    if !is_root() {
-        return;
-    }
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let Some((_directory, name)) = for_root() else { return };
     let (publisher, ..) = publish(&PublishConfig::new(&name));
     fs::set_permissions(&name, fs::Permissions::from_mode(0o777)).unwrap();
     for error in
         [as_nobody(&[], || open(&name)).unwrap_err(), as_nobody(&[], || query(&name).unwrap_err())]
     {
-        let ShareError::Refused { refusal, .. } = &error else { panic!("{error}") };
-        assert_eq!(*refusal, Refusal::NotAllowed { uid: NOBODY.into() });
+        assert_eq!(refusal(error), Refusal::NotAllowed { uid: NOBODY.into() });
     }
     assert!(publisher.readers().is_empty());
 }
 
 #[test]
 fn a_writer_of_another_user_is_copied_unless_it_is_vouched_for() {
-    if !is_root() {
-        return;
-    }
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let Some((directory, name)) = for_root() else { return };
     std::os::unix::fs::chown(directory.path(), Some(NOBODY), None).unwrap();
     let (log, mut writer) = log();
     let config = PublishConfig::new(&name);
@@ -136,8 +120,7 @@ fn a_writer_of_another_user_is_copied_unless_it_is_vouched_for() {
 
 #[test]
 fn only_a_socket_is_replaced() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (directory, name) = Directory::with_tap();
     let target = directory.name("precious");
     fs::write(&target, "precious").unwrap();
     let start = || Publisher::start(&PublishConfig::new(&name), vec![log().0]);
@@ -170,8 +153,7 @@ fn only_a_socket_is_replaced() {
 
 #[test]
 fn a_socket_that_is_not_ours_any_more_is_left_alone() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (directory, name) = Directory::with_tap();
     let (publisher, ..) = publish(&PublishConfig::new(&name));
     fs::remove_file(&name).unwrap();
     let _theirs = burstline_sys::seqpacket::SeqPacket::bind(Path::new(&name)).unwrap();
@@ -181,8 +163,7 @@ fn a_socket_that_is_not_ours_any_more_is_left_alone() {
 
 #[test]
 fn a_name_that_nobody_publishes() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let error = open(&name).unwrap_err();
     assert_eq!(
         error.to_string(),

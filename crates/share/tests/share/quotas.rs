@@ -8,20 +8,31 @@ use burstline_share::{
     AttachConfig, Attachment, LosslessReaders, Offer, PublishConfig, Refusal, ShareError, query,
 };
 
-use crate::common::{Directory, append, publish, read, until};
-use crate::permissions::{as_nobody, is_root};
+use crate::common::{Directory, append, open, publish, read, refusal, until};
+use crate::permissions::{as_nobody, for_root};
 
-fn refusal(error: ShareError) -> Refusal {
-    match error {
-        ShareError::Refused { refusal, .. } => refusal,
-        error => panic!("{error}"),
-    }
+/// Another user calls until 100 of its calls are refused; the others are within its share.
+fn storm(call: impl Fn() -> Result<(), ShareError> + Sync) {
+    let began = Instant::now();
+    let (mut heard, mut refused) = (0_u64, 0);
+    as_nobody(&[], || {
+        while refused < 100 {
+            match call().map_err(refusal) {
+                Ok(()) => heard += 1,
+                Err(Refusal::TooOften { uid: 65_534, most: 200 }) => refused += 1,
+                // The publisher has not noticed yet that the previous readers left.
+                Err(Refusal::UsersSeats { .. }) => {}
+                Err(refusal) => panic!("{refusal}"),
+            }
+        }
+    });
+    let most = 200 + 200 * (began.elapsed().as_secs() + 1);
+    assert!((1..=most).contains(&heard), "{heard} calls, at most {most}");
 }
 
 #[test]
 fn who_held_the_writer_up_does_not_do_it_again_by_attaching_anew() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let lossless = LosslessReaders::For { deadline_ns: 1_000_000 };
     let allowing = PublishConfig { lossless, ..PublishConfig::new(&name) };
     let (_publisher, _log, mut writer) = publish(&allowing);
@@ -44,70 +55,30 @@ fn who_held_the_writer_up_does_not_do_it_again_by_attaching_anew() {
 
 #[test]
 fn a_storm_of_attaches_is_bounded_and_leaves_others_alone() {
-    if !is_root() {
-        return;
-    }
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let Some((_directory, name)) = for_root() else { return };
     let (_publisher, ..) = publish(&PublishConfig { mode: 0o666, ..PublishConfig::new(&name) });
-    let began = Instant::now();
-    let (mut attached, mut refused) = (0_u64, 0);
-    as_nobody(&[], || {
-        while refused < 100 {
-            match Attachment::open(&name, &AttachConfig::default()) {
-                Ok(_) => attached += 1,
-                Err(error) => match refusal(error) {
-                    Refusal::TooOften { uid: 65_534, most: 200 } => refused += 1,
-                    // The publisher has not noticed yet that the previous readers left.
-                    Refusal::UsersSeats { .. } => {}
-                    refusal => panic!("{refusal}"),
-                },
-            }
-        }
-    });
-    let most = 200 + 200 * (began.elapsed().as_secs() + 1);
-    assert!((1..=most).contains(&attached), "{attached} attaches, at most {most}");
-    Attachment::open(&name, &AttachConfig::default()).unwrap();
+    storm(|| open(&name).map(drop));
+    open(&name).unwrap();
 }
 
 #[test]
 fn queries_of_other_users_are_bounded() {
-    if !is_root() {
-        return;
-    }
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let Some((_directory, name)) = for_root() else { return };
     let (_publisher, ..) = publish(&PublishConfig { mode: 0o666, ..PublishConfig::new(&name) });
-    let began = Instant::now();
-    let (mut answered, mut refused) = (0_u64, 0);
-    as_nobody(&[], || {
-        while refused < 100 {
-            match query(&name).map_err(refusal) {
-                Ok(_) => answered += 1,
-                Err(Refusal::TooOften { uid: 65_534, most: 200 }) => refused += 1,
-                Err(refusal) => panic!("{refusal}"),
-            }
-        }
-    });
-    let most = 200 + 200 * (began.elapsed().as_secs() + 1);
-    assert!((1..=most).contains(&answered), "{answered} answers, at most {most}");
+    storm(|| query(&name).map(drop));
     (0..300).for_each(|_| drop(query(&name).unwrap()));
 }
 
 #[test]
 fn one_user_does_not_take_every_seat() {
-    if !is_root() {
-        return;
-    }
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let Some((_directory, name)) = for_root() else { return };
     let config = PublishConfig { mode: 0o666, ..PublishConfig::new(&name) };
     let (_publisher, log, mut writer) = publish(&config);
     let seats = log.config().max_readers;
     let mut taken = Vec::new();
     let refused = as_nobody(&[], || {
         loop {
-            match Attachment::open(&name, &AttachConfig::default()) {
+            match open(&name) {
                 Ok(attachment) => taken.push(attachment),
                 Err(error) => break refusal(error),
             }
@@ -116,18 +87,17 @@ fn one_user_does_not_take_every_seat() {
     let most = seats / 2;
     assert_eq!(taken.len(), most);
     assert_eq!(refused, Refusal::UsersSeats { has: most as u64, most: most as u64 });
-    let mut own = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    let mut own = open(&name).unwrap();
     append(&mut writer, 0, 50);
     assert_eq!(read(&mut own.readers[0]), 50);
 }
 
 #[test]
 fn a_seat_that_is_not_claimed_is_taken_back() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let (publisher, log, _writer) = publish(&PublishConfig::new(&name));
     let offer = Offer::ask(&name, &AttachConfig::default()).unwrap();
-    let claimed = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    let claimed = open(&name).unwrap();
     assert_eq!(log.readers(), 2);
     thread::sleep(Duration::from_secs(5));
     // A request for a seat makes the publisher check.

@@ -11,7 +11,7 @@ use burstline_log::Ending;
 use burstline_share::{AttachConfig, Attachment, PublishConfig, Publisher, published_sockets};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use crate::common::{append, log, publish, read};
+use crate::common::{append, log, open, publish, read};
 use crate::permissions::as_nobody;
 
 fn arguments() -> Vec<String> {
@@ -48,8 +48,7 @@ fn publisher() {
 #[test]
 #[ignore = "another process of the tests"]
 fn reader() {
-    let mut attachment =
-        Attachment::open(&arguments()[0], &AttachConfig::default()).expect("attaches");
+    let mut attachment = open(&arguments()[0]).expect("attaches");
     println!("say attached {}", attachment.readers.len());
     loop {
         let is_gone = attachment.link.is_gone();
@@ -73,7 +72,7 @@ fn reader() {
 #[test]
 #[ignore = "another process of the tests"]
 fn idler() {
-    let attachment = Attachment::open(&arguments()[0], &AttachConfig::default()).expect("attaches");
+    let attachment = open(&arguments()[0]).expect("attaches");
     println!("say attached {}", attachment.readers.len());
     wait();
 }
@@ -89,7 +88,7 @@ fn sleeper(seconds: &str) -> Child {
 #[test]
 #[ignore = "another process of the tests"]
 fn forker() {
-    let attachment = Attachment::open(&arguments()[0], &AttachConfig::default()).expect("attaches");
+    let attachment = open(&arguments()[0]).expect("attaches");
     let socket = attachment.link.socket();
     rustix::io::fcntl_setfd(&*socket, rustix::io::FdFlags::empty()).unwrap();
     let mut child = sleeper("60");
@@ -153,7 +152,6 @@ fn places() {
     if arguments[1] == "nobody" { as_nobody(&[], work) } else { work() }
 }
 
-/// Gives verdicts, or is able to, until the test ends it.
 #[test]
 #[ignore = "another process of the tests"]
 fn verdict_giver() {

@@ -5,19 +5,18 @@ use std::io::{Error, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use burstline_log::AttachError;
-use burstline_share::{AttachConfig, Attachment, Refusal, ShareError, query};
+use burstline_share::{Refusal, ShareError, query};
 use burstline_sys::memory::{PageChoice, Region, RegionRequest};
 use burstline_sys::seqpacket::SeqPacket;
 
-use crate::common::{Directory, SEGMENT_BYTES, log};
+use crate::common::{Directory, SEGMENT_BYTES, append, log, open, read, refusal};
 use crate::wire::{OTHER, PUBLISHER, VERSION, fake_publisher, header, welcome};
 
 /// Returns our client's error for a publisher with these answers.
 fn verdict(say: impl Fn(&SeqPacket) + Send + 'static) -> ShareError {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let publisher = fake_publisher(&name, 1, say);
-    let error = Attachment::open(&name, &AttachConfig::default()).unwrap_err();
+    let error = open(&name).unwrap_err();
     publisher.join().unwrap();
     let text = error.to_string();
     assert!(text.contains(&name) && !text.contains('\n'), "{text}");
@@ -51,14 +50,13 @@ fn answers_that_are_none() {
     let too_long = verdict(|socket| socket.send(&[0; 5000], &[]).unwrap());
     assert!(matches!(too_long, ShareError::Broken { .. }), "{too_long}");
     let of_another_version = verdict(|socket| socket.send(&header(OTHER, 42), &[]).unwrap());
-    let ShareError::Refused { refusal, .. } = of_another_version else { panic!() };
-    assert_eq!(refusal, Refusal::Version { theirs: OTHER.into(), ours: VERSION.into() });
+    let told = Refusal::Version { theirs: OTHER.into(), ours: VERSION.into() };
+    assert_eq!(refusal(of_another_version), told);
 }
 
 #[test]
 fn a_query_is_not_answered_for_ever() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let publisher = fake_publisher(&name, 1, |socket| {
         let mut log = header(VERSION, 6);
         log.extend([0; 48]);
@@ -145,26 +143,24 @@ fn descriptors_that_are_no_log() {
 fn a_seat_that_is_given_twice() {
     let (log, mut writer) = log();
     let seat = log.attach_remote(burstline_log::ReaderConfig::default()).unwrap();
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let files = seat.files();
     let files = [own(files.packets), own(files.control), own(files.page)];
     let publisher = fake_publisher(&name, 2, move |socket| {
         let files = files.each_ref().map(AsFd::as_fd);
         socket.send(&welcome(0, 1, 1), &files).unwrap();
     });
-    let mut first = Attachment::open(&name, &AttachConfig::default()).unwrap();
-    let second = Attachment::open(&name, &AttachConfig::default()).unwrap_err();
+    let mut first = open(&name).unwrap();
+    let second = open(&name).unwrap_err();
     assert!(matches!(second, ShareError::Attach { error: AttachError::Claimed, .. }), "{second}");
-    crate::common::append(&mut writer, 0, 10);
-    assert_eq!(crate::common::read(&mut first.readers[0]), 10);
+    append(&mut writer, 0, 10);
+    assert_eq!(read(&mut first.readers[0]), 10);
     publisher.join().unwrap();
 }
 
 #[test]
 fn a_publisher_that_says_nothing_is_not_waited_for_without_end() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let listener = SeqPacket::bind(std::path::Path::new(&name)).unwrap();
     listener.listen(8).unwrap();
     let error = query(&name).unwrap_err();

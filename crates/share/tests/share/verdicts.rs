@@ -3,42 +3,30 @@
 use std::thread;
 
 use burstline_log::{Log, LogConfig, Ruling, Verdict, VerdictTaker, Writer};
-use burstline_share::{AttachConfig, Attachment, PublishConfig, Publisher, Refusal, ShareError};
-use burstline_sys::memory::PageChoice;
+use burstline_share::{AttachConfig, Attachment, PublishConfig, Publisher, Refusal};
 
-use crate::common::{Directory, Role, SEGMENT_BYTES, append, publish, read};
+use crate::common::{Directory, Role, append, config, open, publish, read, refusal};
 
 fn log() -> (Log, Writer) {
-    let config = LogConfig {
-        bytes: 16 * SEGMENT_BYTES,
-        segment_bytes: SEGMENT_BYTES,
-        pages: PageChoice::Size4K,
-        takes_verdicts: true,
-        ..LogConfig::default()
-    };
-    Log::create(config).unwrap()
+    Log::create(LogConfig { takes_verdicts: true, ..config() }).unwrap()
 }
 
 fn giving() -> AttachConfig {
     AttachConfig { gives_verdicts: true, ..AttachConfig::default() }
 }
 
-fn refusal(name: &str, config: &AttachConfig) -> Refusal {
-    match Attachment::open(name, config) {
-        Err(ShareError::Refused { refusal, .. }) => refusal,
-        other => panic!("{other:?}"),
-    }
+fn refused(name: &str, config: &AttachConfig) -> Refusal {
+    refusal(Attachment::open(name, config).unwrap_err())
 }
 
 #[test]
 fn a_reader_of_each_log_gives_verdicts_and_others_look_on() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let ((first, mut one), (second, mut two)) = (log(), log());
     let mut takers = [&first, &second].map(VerdictTaker::new);
     let publisher = Publisher::start(&PublishConfig::new(&name), vec![first, second]).unwrap();
     let mut worker = Attachment::open(&name, &giving()).unwrap();
-    let mut looker = Attachment::open(&name, &AttachConfig::default()).unwrap();
+    let mut looker = open(&name).unwrap();
     assert_eq!((worker.verdicts.len(), looker.verdicts.len()), (2, 0));
     append(&mut one, 0, 3);
     append(&mut two, 0, 3);
@@ -53,9 +41,9 @@ fn a_reader_of_each_log_gives_verdicts_and_others_look_on() {
         assert!(taker.has_changed() && taker.has_giver());
         assert_eq!([0, 1, 2].map(|number| taker.look(number)), wanted);
     }
-    assert_eq!(refusal(&name, &giving()), Refusal::HasGiver);
+    assert_eq!(refused(&name, &giving()), Refusal::HasGiver);
     let only = AttachConfig { log: Some(1), ..giving() };
-    assert_eq!(refusal(&name, &only), Refusal::HasGiver);
+    assert_eq!(refused(&name, &only), Refusal::HasGiver);
     drop(worker);
     while !takers[1].has_changed() || takers[1].has_giver() {
         thread::yield_now();
@@ -69,17 +57,15 @@ fn a_reader_of_each_log_gives_verdicts_and_others_look_on() {
 
 #[test]
 fn a_log_that_waits_for_no_verdicts_takes_none() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let (_publisher, log, _writer) = publish(&PublishConfig::new(&name));
-    assert_eq!(refusal(&name, &giving()), Refusal::NoVerdicts);
+    assert_eq!(refused(&name, &giving()), Refusal::NoVerdicts);
     assert_eq!(log.readers(), 0, "its seat is free again");
 }
 
 #[test]
 fn a_killed_giver_leaves_its_place_to_the_next() {
-    let directory = Directory::new();
-    let name = directory.name("tap");
+    let (_directory, name) = Directory::with_tap();
     let (log, _writer) = log();
     let mut taker = VerdictTaker::new(&log);
     let _publisher = Publisher::start(&PublishConfig::new(&name), vec![log]).unwrap();

@@ -16,7 +16,6 @@ pub(crate) const LOG: u16 = 6;
 pub(crate) const READERS: u16 = 7;
 pub(crate) const END: u16 = 8;
 
-/// The current version.
 pub(crate) const VERSION: u16 = 3;
 /// Another version.
 pub(crate) const OTHER: u16 = 2;

@@ -86,7 +86,6 @@ struct Reader {
     kind: Kind,
 }
 
-/// Parses a rule.
 pub(crate) fn parse(text: &str) -> Result<Rule, TextError> {
     const MARK: &str = "actions=";
     let Some(at) = text.find(MARK) else {

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use crate::affinity::{CoreId, parse_cores};
 
-/// The kernel's folder of cores.
 const CORES: &str = "/sys/devices/system/cpu";
 
 /// A data cache of a core.

@@ -79,7 +79,9 @@ pub(super) fn attach(
     // A hole would be filled at this process's expense, or fault if nothing can fill it. The seals
     // prevent new holes. (A shared page may be hollow: see I2 of the module.)
     let allocated = allocated_bytes(&status);
-    let present = first_hole(&file).map_err(MemoryError::system("lseek"))?.min(allocated);
+    // Allocated but never written blocks are holes, too, and so is the end. Source: lseek(2).
+    let hole = seek(&file, SeekFrom::Hole(0)).map_err(MemoryError::system("lseek"))?;
+    let present = hole.min(allocated);
     if !writable && present < found {
         return Err(MemoryError::Hollow { bytes: found, present });
     }
@@ -100,12 +102,6 @@ pub(super) fn attach(
 /// Source: stat(2), `st_blocks` counts units of 512 bytes.
 fn allocated_bytes(status: &Stat) -> u64 {
     u64::try_from(status.st_blocks).unwrap_or(0).saturating_mul(512)
-}
-
-/// Returns the offset of the first hole of a file, or of its end if it has none. Allocated but
-/// never written blocks are holes, too. Source: lseek(2).
-fn first_hole(file: &OwnedFd) -> rustix::io::Result<u64> {
-    seek(file, SeekFrom::Hole(0))
 }
 
 /// Uses the largest pages not above the region's size, with a note for each size that failed.

@@ -281,9 +281,7 @@ mod tests {
         let Some(first) = Reservation::take(2) else {
             return skip("no 2 MiB pages can be reserved: it takes root");
         };
-        let Ok(_used) = region() else {
-            return skip("no 2 MiB pages are available");
-        };
+        let Ok(_used) = region() else { return skip("no 2 MiB pages are available") };
         let _second = Reservation::take(2);
         drop(first);
         assert!(region().is_ok());

@@ -144,9 +144,7 @@ fn a_sealed_region_of_transparent_pages_cannot_be_changed_by_others() {
 
 #[test]
 fn a_sealed_region_of_reserved_pages_cannot_be_changed_by_others() {
-    let Some(_pool) = reserved_or_skip(2) else {
-        return;
-    };
+    let Some(_pool) = reserved_or_skip(2) else { return };
     let region = Region::create(&request(3 * MIB, PageChoice::Size2M)).unwrap();
     assert_eq!((region.bytes(), region.placement().page), (4 * MIB, PageKind::Size2M));
     assert_eq!(region.as_ptr().as_ptr() as usize % (2 * MIB), 0);
@@ -155,9 +153,7 @@ fn a_sealed_region_of_reserved_pages_cannot_be_changed_by_others() {
 
 #[test]
 fn missing_huge_pages_are_an_error_with_the_numbers() {
-    let Some(_pool) = reserved_or_skip(1) else {
-        return;
-    };
+    let Some(_pool) = reserved_or_skip(1) else { return };
     let (total, free) = (pool_number("nr_hugepages"), pool_number("free_hugepages"));
     let needed = free + 31;
     let mut wish = request(needed as usize * 2 * MIB, PageChoice::Size2M);
@@ -189,9 +185,7 @@ fn auto_falls_back_and_remembers_why() {
 
 #[test]
 fn auto_takes_no_page_above_the_region() {
-    let Some(_pool) = reserved_or_skip(4) else {
-        return;
-    };
+    let Some(_pool) = reserved_or_skip(4) else { return };
     let small = Region::create(&request(MIB, PageChoice::Auto)).unwrap();
     assert_eq!((small.bytes(), small.placement().page), (MIB, PageKind::Size4K));
     assert!(small.placement().notes.is_empty());
@@ -332,9 +326,7 @@ fn hold_huge_pages_until_killed() {
 
 #[test]
 fn a_killed_process_leaves_no_huge_page_behind() {
-    let Some(_pool) = reserved_or_skip(4) else {
-        return;
-    };
+    let Some(_pool) = reserved_or_skip(4) else { return };
     let before = pool_number("free_hugepages");
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "memory::tests::hold_huge_pages_until_killed"])

@@ -63,20 +63,12 @@ impl LinkCounters {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::net::UdpSocket;
-    use std::process::Command;
-    use std::thread;
-
-    use burstline_skip::skip;
 
     use super::*;
-    use crate::namespace::{enter_new_network, interface_index};
+    use crate::namespace::interface_index;
+    use crate::tap::tests::{in_namespace, ip};
 
     const SENT_PACKETS: u64 = 5;
-
-    fn ip(command: &str) {
-        let status = Command::new("ip").args(command.split(' ')).status().unwrap();
-        assert!(status.success(), "{command}");
-    }
 
     /// Makes a cable between two interfaces, and returns the first one's counters.
     fn cable(near: &str, far: &str) -> LinkCounters {
@@ -86,8 +78,7 @@ mod tests {
 
     #[test]
     fn an_interface_keeps_its_counts_when_another_one_gets_its_name() {
-        let worker = thread::spawn(|| {
-            enter_new_network()?;
+        in_namespace(|| {
             let counters = cable("v0", "v1");
             for command in [
                 "link set v0 up",
@@ -111,10 +102,6 @@ mod tests {
             assert!(counters.read().unwrap().sent >= before.sent);
             ip("link delete old");
             assert_eq!(counters.read(), None);
-            Ok::<_, io::Error>(())
         });
-        if let Err(error) = worker.join().unwrap() {
-            skip(error);
-        }
     }
 }

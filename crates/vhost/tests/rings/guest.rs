@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use burstline_peer::PeerMemory;
+use burstline_peer::{OFFLOAD_BYTES, PeerMemory, Put, ToPeer};
 use burstline_vhost::{Device, DeviceOptions, Fault, Header, Message, Session};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -21,8 +21,9 @@ pub(crate) const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 << 28 | 1 << 15;
 const DESCS: [usize; 2] = [0, 0x2000];
 const AVAILABLE: [usize; 2] = [0x1000, 0x3000];
 const USED: [usize; 2] = [0x1800, 0x3800];
-/// The offset of buffers.
 pub(crate) const BUFFERS: usize = 0x1_0000;
+/// The address of the first buffer in the guest.
+pub(crate) const BUFFER: u64 = GUEST + BUFFERS as u64;
 
 pub(crate) fn event() -> OwnedFd {
     eventfd(0, EventfdFlags::CLOEXEC).unwrap()
@@ -171,6 +172,16 @@ impl Guest {
         let at = USED[ring] + 4 + 8 * usize::from(index % SIZE);
         let [a, b]: [[u8; 4]; 2] = [self.read(at), self.read(at + 4)];
         (u32::from_le_bytes(a), u32::from_le_bytes(b))
+    }
+
+    /// Returns what becomes of a packet to the guest.
+    pub(crate) fn put(&self, packet: &[u8]) -> Put {
+        let berth = &self.device.lanes().lane(0).to;
+        let mut ring = berth.take().unwrap();
+        let put = ring.put(packet, &[0; OFFLOAD_BYTES]);
+        ring.publish();
+        berth.give_back(ring);
+        put
     }
 
     /// Sends a packet in one descriptor, with its header in front.

@@ -13,7 +13,6 @@ fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Returns the session's fault for one message.
 fn fault_of(request: u32, body: Vec<u8>, files: Vec<OwnedFd>) -> String {
     let mut session = Session::new(device());
     let fault = session.handle(message(request, body, files)).unwrap_err();

@@ -1,10 +1,8 @@
 //! Packets in all layouts that a driver may use.
 
-use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, Put, Taken, ToPeer};
+use burstline_peer::{FromPeer, LONGEST, Put, Taken};
 
 use crate::guest::{BUFFERS, Desc, FEATURES, GUEST, Guest, words};
-
-const NONE: [u8; OFFLOAD_BYTES] = [0; OFFLOAD_BYTES];
 
 fn take(guest: &Guest) -> Vec<Taken> {
     take_into(guest, &mut vec![0; LONGEST])
@@ -22,14 +20,6 @@ fn take_into(guest: &Guest, room: &mut [u8]) -> Vec<Taken> {
     assert_eq!(usize::from(ring.publish()), all.len(), "V3");
     guest.device.lanes().lane(0).from.give_back(ring);
     all
-}
-
-fn put(guest: &Guest, packet: &[u8]) -> Put {
-    let mut ring = guest.device.lanes().lane(0).to.take().unwrap();
-    let put = ring.put(packet, &NONE);
-    ring.publish();
-    guest.device.lanes().lane(0).to.give_back(ring);
-    put
 }
 
 fn packet(bytes: usize) -> Vec<u8> {
@@ -90,9 +80,9 @@ fn a_long_packet_takes_several_buffers_where_that_was_agreed() {
         for index in 0..3 {
             guest.offer(0, index);
         }
-        assert_eq!(put(&guest, &packet(2500)), expected);
+        assert_eq!(guest.put(&packet(2500)), expected);
         if expected == Put::Unfit {
-            assert_eq!((guest.used_index(0), put(&guest, &packet(988))), (0, Put::Done));
+            assert_eq!((guest.used_index(0), guest.put(&packet(988))), (0, Put::Done));
             continue;
         }
         assert_eq!(guest.used_index(0), 3);
@@ -104,8 +94,8 @@ fn a_long_packet_takes_several_buffers_where_that_was_agreed() {
         assert_eq!(all, packet(2500));
         // One buffer is too few, and stays available.
         guest.offer(0, 3);
-        assert_eq!((put(&guest, &packet(2500)), guest.used_index(0)), (Put::NoRoom, 3));
-        assert_eq!((put(&guest, &packet(60)), guest.used_index(0)), (Put::Done, 4));
+        assert_eq!((guest.put(&packet(2500)), guest.used_index(0)), (Put::NoRoom, 3));
+        assert_eq!((guest.put(&packet(60)), guest.used_index(0)), (Put::Done, 4));
     }
 }
 

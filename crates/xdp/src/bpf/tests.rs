@@ -1,9 +1,8 @@
 use std::os::fd::{AsFd, AsRawFd};
-use std::thread;
 
 use super::Register::{R0, R1, R2, R3, R4, R6, R10};
 use super::*;
-use burstline_skip::skip;
+use crate::tests::run_or_skip;
 use burstline_sys::namespace::enter_new_network;
 
 /// The loopback's number, in every network namespace.
@@ -14,22 +13,15 @@ const FRAME: [u8; 60] = [0x5a; 60];
 
 /// Runs a test if programs may be loaded; otherwise reports why not.
 fn privileged(job: impl FnOnce() + Send + 'static) {
-    let has_network = thread::spawn(move || {
+    let work = move || {
         let entered = enter_new_network();
         entered.map_err(BpfError::system("unshare(CLONE_NEWNET)"))?;
         MappedArray::create("probe", 1, 1)?;
         Program::load(&answer(xdp_action::PASS), &ProgramOptions::default())?;
         job();
         Ok::<_, BpfError>(())
-    });
-    match has_network.join() {
-        Ok(Ok(())) => {}
-        Ok(Err(error @ BpfError::NotPermitted { .. })) => {
-            skip(error);
-        }
-        Ok(Err(error)) => panic!("{error}"),
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
+    };
+    run_or_skip(work, |error| matches!(error, BpfError::NotPermitted { .. }));
 }
 
 /// Makes a program that returns the same for each packet.

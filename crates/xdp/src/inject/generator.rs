@@ -21,7 +21,6 @@ const WORDS: u32 = 8;
 const WORD_BYTES: i16 = 8;
 const HALF_BYTES: i16 = 2;
 
-/// The program's name.
 const NAME: &str = "inject";
 
 /// The loopback's number, in every network namespace.
@@ -58,7 +57,6 @@ pub struct Flows {
 pub(super) enum Feed<'a> {
     /// The frame passed to the call, with numbers.
     Numbers(Numbers),
-    /// Frames from a table.
     Table(&'a FrameTable),
 }
 

@@ -19,10 +19,8 @@ use crate::bpf::{BpfError, Map, MapKind, MapOptions};
 /// The maximum number of frames per call.
 pub const FRAMES_AT_ONCE: usize = 4096;
 
-/// Bytes of an entry.
 pub(super) const ENTRY_BYTES: usize = 8;
 
-/// Offset of the frames.
 pub(super) const FRAMES_AT: usize = FRAMES_AT_ONCE * ENTRY_BYTES;
 
 /// Upper bound of an offset: a power of two, so that the verifier can check it.

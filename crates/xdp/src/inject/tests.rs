@@ -1,12 +1,9 @@
 //! Every pushed frame arrives, byte for byte.
 
-use std::thread;
-
 use super::*;
 use crate::bpf::BpfError;
-use crate::tests::{arrived_where, ip, make_pair};
+use crate::tests::{arrived_where, ip, make_pair, run_or_skip};
 use burstline_afpacket::{Ring, RingOptions};
-use burstline_skip::skip;
 use burstline_sys::namespace::enter_new_network;
 
 /// Runs a test in a namespace with a veth pair, `v0` and `v1`; reports if it may not.
@@ -15,18 +12,11 @@ fn with_injector(job: impl FnOnce(BurstInjector) + Send + 'static) {
         enter_new_network().map_err(InjectError::Parking)?;
         make_pair();
         job(BurstInjector::open("v1", None)?);
-        Ok(())
+        Ok::<_, InjectError>(())
     };
-    match thread::spawn(work).join() {
-        Ok(Ok(())) => {}
-        Ok(Err(
-            error @ (InjectError::Parking(_) | InjectError::Bpf(BpfError::NotPermitted { .. })),
-        )) => {
-            skip(error);
-        }
-        Ok(Err(error)) => panic!("{error}"),
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
+    run_or_skip(work, |error| {
+        matches!(error, InjectError::Parking(_) | InjectError::Bpf(BpfError::NotPermitted { .. }))
+    });
 }
 
 /// Receives this many packets.

@@ -45,7 +45,6 @@ impl Default for PassageOptions {
     }
 }
 
-/// The direction of packets.
 #[derive(Clone, Copy)]
 struct Direction {
     /// Indices of the ends.
@@ -140,7 +139,6 @@ impl Passage {
     }
 }
 
-/// The rings of a direction.
 struct Rings {
     rx: Ring<libc::xdp_desc>,
     fill: Ring<u64>,
@@ -202,11 +200,8 @@ fn spare(end: &QueueEnd, number: usize, directions: &[Direction]) -> Result<(), 
 
 /// Binds both queues: the first with the memory, the second with the first one's memory.
 fn bind_all(ends: &mut [QueueEnd], options: &PassageOptions) -> Result<(), XdpError> {
-    let binding = Binding {
-        copying: options.copying,
-        needs_wakeup: options.needs_wakeup,
-        is_multi_buffer: false,
-    };
+    let &PassageOptions { copying, needs_wakeup, .. } = options;
+    let binding = Binding { copying, needs_wakeup, is_multi_buffer: false };
     let first = &ends[0];
     bind(first, &binding)?;
     if let Some(second) = ends.get(1) {

@@ -1,6 +1,5 @@
 //! Owners of frames: tracked in debug builds, assumed in release builds.
 
-/// A possible owner of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// Fill ring, kernel or rx ring.

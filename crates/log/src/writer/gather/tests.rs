@@ -1,15 +1,6 @@
-use burstline_sys::memory::PageChoice;
-
 use super::*;
-use crate::{Handoff, Log, LogConfig, Policy, Reader, ReaderConfig, Scratch, Start};
-
-fn log(handoff: Handoff) -> (Writer, Reader) {
-    let (bytes, pages) = (5 * 4096, PageChoice::Size4K);
-    let config = LogConfig { bytes, segment_bytes: 4096, pages, handoff, ..LogConfig::default() };
-    let (log, writer) = Log::create(config).unwrap();
-    let seat = ReaderConfig { policy: Policy::Lossless, window: 1, start: Start::Now };
-    (writer, log.attach(seat).unwrap())
-}
+use crate::writer::batch::tests::log_by;
+use crate::{Handoff, Reader, Scratch};
 
 /// All properties of a packet.
 type Seen = (Vec<u8>, u64, u32, u8, Flags);
@@ -63,7 +54,7 @@ const OFFSETS_NS: [i64; 3] = [0, -3_000, 1 << 33];
 
 /// Gathers everything in the order of `choose` and compares it with the expected packets.
 fn in_order(handoff: Handoff, choose: impl Fn(usize) -> usize) {
-    let (mut writer, mut reader) = log(handoff);
+    let (mut writer, mut reader) = log_by(handoff);
     let sources = [packets(0, COUNT, true), packets(1, COUNT, false), packets(2, COUNT, true)];
     let bursts = sources.each_ref().map(|source| source.scratch.burst(&source.bytes, 0));
     let order: Vec<u64> = (0..COUNT).map(|at| choose(at) as u64 | (at as u64) << 16).collect();
@@ -113,7 +104,7 @@ fn a_run_is_what_its_packets_are_one_by_one() {
         if cfg!(miri) && is_tight != (handoff == Handoff::Near) {
             continue; // half of them take minutes under miri
         }
-        let (mut writer, mut reader) = log(handoff);
+        let (mut writer, mut reader) = log_by(handoff);
         let source = packets(3, COUNT, is_tight);
         let burst = source.scratch.burst(&source.bytes, 0);
         let (mut all, mut from) = (Vec::new(), 0);
@@ -151,7 +142,7 @@ fn what_is_not_plain_or_not_there_is_no_strand() {
 
 #[test]
 fn a_full_log_and_a_key_of_nobody_end_it() {
-    let (mut writer, mut reader) = log(Handoff::Near);
+    let (mut writer, mut reader) = log_by(Handoff::Near);
     let source = packets(0, 1_000, true);
     let burst = source.scratch.burst(&source.bytes, 0);
     let strand = Strand::new(&burst, 0, 1_000, 0).unwrap();

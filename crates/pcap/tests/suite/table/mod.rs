@@ -38,7 +38,6 @@ fn packets(count: usize) -> Vec<Packet> {
     packets
 }
 
-/// Measures a program and returns its record.
 fn measured(place: &Place, program: &Program) -> Value {
     let (mut ns, mut found, mut had) = (Map::new(), Map::new(), Map::new());
     let (mut is_same, mut difference) = (true, Value::Null);

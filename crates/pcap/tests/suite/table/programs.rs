@@ -5,7 +5,6 @@ use std::fs;
 use crate::common::{Folder, repository, run, target};
 use crate::suricata_said::{alerts, flows};
 
-/// One program.
 pub(super) struct Program {
     pub(super) name: &'static str,
     /// The required commands.
@@ -169,7 +168,6 @@ impl Program {
         self.needs.iter().copied().find(|name| !crate::common::is_there(name))
     }
 
-    /// Returns its version, as it reports it.
     pub(super) fn version(&self) -> String {
         let ask = match self.name {
             "Suricata" => format!("{} -V", starter()),

@@ -13,7 +13,6 @@ const MARKS: [&str; 2] = ["<!-- programs: make programs -->\n", "<!-- end of pro
 const RECORD: &str = "runs/programs.json";
 const PAGE: &str = "docs/sensors.md";
 
-/// Returns the committed record.
 pub(super) fn committed() -> Value {
     let text = fs::read_to_string(repository().join(RECORD)).unwrap();
     serde_json::from_str(&text).unwrap()

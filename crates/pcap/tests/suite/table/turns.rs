@@ -13,9 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_afpacket::Sender;
-use burstline_log::{Appended, Ending, Log, LogConfig, Meta};
-use burstline_share::{LosslessReaders, PublishConfig, Publisher};
-use burstline_sys::memory::PageChoice;
+use burstline_log::{Appended, Ending, LogConfig, Meta};
 use burstline_sys::usage;
 use burstline_testbed::{Bed, FAR, NEAR, signal};
 
@@ -28,9 +26,7 @@ pub(super) const PER_MS: usize = 30;
 /// The interval of the checks whether a program is idle, and the time that counts as idle.
 const LOOK: Duration = Duration::from_millis(250);
 const IDLE_NS: u64 = 10_000_000;
-const SEGMENT_BYTES: usize = 64 << 10;
 
-/// The source of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     File,
@@ -38,7 +34,6 @@ pub(super) enum Source {
     Interface,
 }
 
-/// The result of a turn.
 pub(super) struct Turn {
     /// Of all its processes, from start to end.
     pub(super) cpu_ns: u64,
@@ -111,19 +106,7 @@ impl Place {
     }
 
     fn of_log(&self, program: &Program, packets: &[Packet]) -> [u64; 2] {
-        let name = self.folder.at("tap").to_str().unwrap().to_owned();
-        let config = LogConfig {
-            name: "table".into(),
-            bytes: 256 * SEGMENT_BYTES,
-            segment_bytes: SEGMENT_BYTES,
-            pages: PageChoice::Size4K,
-            ..LogConfig::default()
-        };
-        let (log, mut writer) = Log::create(config).unwrap();
-        log.name_port(0, 1, "eth0");
-        let config =
-            PublishConfig { lossless: LosslessReaders::Forever, ..PublishConfig::new(&name) };
-        let publisher = Publisher::start(&config, vec![log]).unwrap();
+        let (publisher, _, mut writer) = self.folder.log("tap", 256, LogConfig::default());
         let source = format!("{}'{DEVICE}'", program.of_device);
         let child = self.start(program.command, &source, library().to_str().unwrap());
         let readers = || publisher.readers();
@@ -216,7 +199,6 @@ fn wait_until_idle(process: u32) {
     }
 }
 
-/// Returns a process and all its descendants.
 fn family(process: u32) -> Vec<u32> {
     let path = format!("/proc/{process}/task/{process}/children");
     let children = fs::read_to_string(path).unwrap_or_default();

@@ -14,23 +14,16 @@ use burstline_log::{Ending, Log, LogConfig, Policy};
 use burstline_share::{
     AttachConfig, Attachment, LosslessReaders, PublishConfig, Publisher, Refusal, ShareError,
 };
-use burstline_sys::memory::PageChoice;
 
 use super::{arguments, number, wait};
 use crate::campaign::{EXIT_IN_MID_BURST, LOAD_PACKETS, LOG_SEGMENTS};
-use crate::common::{Follower, SEGMENT_BYTES, append, in_place, packet, until};
+use crate::common::{Follower, SEGMENT_BYTES, append, config, in_place, packet, until};
 
 const PAUSE: Duration = Duration::from_micros(100);
 
 fn publish_to_many(name: &str) -> (Publisher, Log, burstline_log::Writer) {
-    let (log, writer) = Log::create(LogConfig {
-        name: "campaign".into(),
-        bytes: LOG_SEGMENTS * SEGMENT_BYTES,
-        segment_bytes: SEGMENT_BYTES,
-        pages: PageChoice::Size4K,
-        ..LogConfig::default()
-    })
-    .unwrap();
+    let shape = LogConfig { bytes: LOG_SEGMENTS * SEGMENT_BYTES, max_readers: 16, ..config() };
+    let (log, writer) = Log::create(shape).unwrap();
     let lossless = LosslessReaders::Forever;
     let config = PublishConfig { lossless, ..PublishConfig::new(name) };
     (Publisher::start(&config, vec![log.clone()]).unwrap(), log, writer)

@@ -10,7 +10,8 @@ use burstline_share::PublishConfig;
 use super::arguments;
 use crate::common::{append, publish};
 use crate::mad::PACKETS;
-use crate::scribbler::{own_memory, scribble};
+use crate::scribbler::memory::own_memory;
+use crate::scribbler::scribble;
 
 /// `NAME descs`: some descs point elsewhere before a reader attaches. `NAME everything`: all of the
 /// log is scribbled over while it is read, and restored, again and again.
@@ -24,7 +25,7 @@ fn mad_publisher() {
         // A desc's first word has the offset; no packet begins at these. In every other segment
         // only: a reader finds two that were filled one after the other.
         let words = crate::common::SEGMENT_BYTES / size_of::<AtomicU64>();
-        for segment in own_memory(&log, "share", "").chunks_exact(words).step_by(2) {
+        for segment in own_memory(&log, "burstline-share").chunks_exact(words).step_by(2) {
             segment[words - 2 * 40].fetch_or(0xffff_fff0, Relaxed);
         }
         println!("say written");

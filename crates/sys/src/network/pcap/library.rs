@@ -73,7 +73,6 @@ impl Library {
         }
     }
 
-    /// Returns its version text.
     pub(super) fn version(&self) -> String {
         // SAFETY: L1; the text ends in NUL and lives as long as the library.
         unsafe { CStr::from_ptr((self.version)()) }.to_string_lossy().into_owned()

@@ -6,7 +6,6 @@
 //!
 //! Source: `struct virtio_net_hdr`, include/uapi/linux/virtio_net.h; in the host's byte order.
 
-/// Bytes of the header.
 pub(super) const HEADER_BYTES: usize = 10;
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`.

@@ -259,4 +259,4 @@ fn any_of(queues: &[OwnedFd]) -> io::Result<OwnedFd> {
 }
 
 #[cfg(all(test, not(miri)))]
-mod tests;
+pub(crate) mod tests;

@@ -26,7 +26,6 @@ const OFFLOADS: c_ulong = 1 | 2 | 4 | 8;
 /// UDP segments of both IP versions: Linux 6.2.
 const UDP_OFFLOADS: c_ulong = 0x20 | 0x40;
 
-/// Opens the driver.
 pub(super) fn open_driver() -> Result<File, TapError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).custom_flags(libc::O_NONBLOCK);

@@ -10,14 +10,14 @@ use super::*;
 use crate::namespace;
 
 /// Runs a test in a network namespace, or reports why it cannot.
-fn in_namespace(test: impl FnOnce() + Send + 'static) {
+pub(crate) fn in_namespace(test: impl FnOnce() + Send + 'static) {
     let worker = thread::spawn(move || namespace::enter_new_network().map(|()| test()));
     if let Err(error) = worker.join().unwrap() {
         skip(error);
     }
 }
 
-fn ip(command: &str) {
+pub(crate) fn ip(command: &str) {
     assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success(), "{command}");
 }
 

@@ -18,7 +18,6 @@ pub enum Need {
     Bells,
 }
 
-/// A row.
 pub(super) struct Row {
     pub(super) number: c_long,
     pub(super) rule: Rule,
@@ -63,7 +62,6 @@ pub(super) enum Rule {
     OwnLimits,
 }
 
-/// `SIGABRT`.
 const ABORT: &[u32] = &[libc::SIGABRT as u32];
 /// `CLONE_NEWNS`, `CGROUP`, `UTS`, `IPC`, `USER`, `PID` and `NET`.
 const NAMESPACES: u32 = 0x7e02_0000;
