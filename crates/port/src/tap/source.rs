@@ -107,8 +107,7 @@ impl TapSource {
     fn look(&mut self) -> Result<(), PortError> {
         let (device, account) = (&self.device, &mut self.account);
         let state = || device.device().link_state();
-        let looked = self.watch.look(clock::monotonic_ns(), state, account);
-        if !looked.map_err(|error| self.failed("watch", error))? {
+        if !self.watch.look(clock::monotonic_ns(), state, account)? {
             return Ok(());
         }
         if self.watch.is_gone() {
@@ -135,12 +134,8 @@ impl TapSource {
     fn end_gone(&mut self) -> Result<(), PortError> {
         match std::mem::replace(&mut self.is_over, true) {
             true => Ok(()),
-            false => Err(PortError::InterfaceGone { interface: self.watch.name().to_owned() }),
+            false => Err(self.watch.gone()),
         }
-    }
-
-    fn failed(&self, action: &'static str, error: io::Error) -> PortError {
-        PortError::Io { action, path: self.watch.name().into(), error }
     }
 
     /// Reads packets into the buffer, up to `budget`, and describes wanted ones. Returns how many

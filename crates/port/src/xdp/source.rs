@@ -123,13 +123,7 @@ impl XdpSource {
         let now_ns = clock::monotonic_ns();
         self.poll_time_ns = now_ns + self.since_1970_ns;
         let (socket, account) = (&self.socket, &mut self.account);
-        let has_looked = self.watch.look(now_ns, || socket.link_state(), account);
-        let has_looked = has_looked.map_err(|error| PortError::Io {
-            action: "watch",
-            path: self.watch.name().into(),
-            error,
-        })?;
-        if has_looked {
+        if self.watch.look(now_ns, || socket.link_state(), account)? {
             self.intake.look();
             self.tai_offset_ns = clock::tai_offset_ns();
             self.since_1970_ns = since_1970_ns();
@@ -242,7 +236,7 @@ impl XdpSource {
         {
             self.intake.end(counts);
             if is_gone {
-                return Err(PortError::InterfaceGone { interface: self.watch.name().to_owned() });
+                return Err(self.watch.gone());
             }
         }
         Ok(if self.intake.is_over() { PortState::Ended } else { PortState::Idle })
