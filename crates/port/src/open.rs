@@ -223,10 +223,7 @@ pub const SCHEMES: &[Scheme] = &[
         help: "an interface that the program makes: it receives what the host sends there, and \
                sends to the host; needs CAP_NET_ADMIN",
         example: "tap:host0?mtu=9000",
-        source: Some(Face {
-            keys: tap::KEYS,
-            open: |address, options| Ok(vec![tap::open_source(address, options)?]),
-        }),
+        source: Some(Face { keys: tap::KEYS, open: tap::open_sources }),
         sink: Some(Face { keys: tap::SINK_KEYS, open: tap::open_sink }),
         probing: Probing::Machine(tap::probe),
         is_device: true,
