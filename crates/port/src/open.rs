@@ -165,10 +165,7 @@ pub const SCHEMES: &[Scheme] = &[
         help: "the capture files of a folder, or those that match a pattern, in time order as one \
                source",
         example: "set:/var/rec/*.pcapng",
-        source: Some(Face {
-            keys: &[],
-            open: |address, options| Ok(vec![file::open_set_address(address, options)?]),
-        }),
+        source: Some(Face { keys: &[], open: file::open_set_address }),
         ..PLAIN
     },
     Scheme {
@@ -177,10 +174,7 @@ pub const SCHEMES: &[Scheme] = &[
         help: "copies of the packets that a network interface receives and sends; sends through \
                it; needs CAP_NET_RAW",
         example: "afpacket:eth0?direction=in",
-        source: Some(Face {
-            keys: afpacket::KEYS,
-            open: |address, options| Ok(vec![afpacket::open_source(address, options)?]),
-        }),
+        source: Some(Face { keys: afpacket::KEYS, open: afpacket::open_sources }),
         sink: Some(Face { keys: afpacket::SINK_KEYS, open: afpacket::open_sink }),
         probing: Probing::Interface(afpacket::probe),
         interface: Some(InterfaceName::Whole),
@@ -235,10 +229,7 @@ pub const SCHEMES: &[Scheme] = &[
         help: "a guest's network card (vhost-user, device side) at the socket PATH: receives what \
                the guest sends, and sends to it",
         example: "vhost:/run/vm1.sock",
-        source: Some(Face {
-            keys: vhost::KEYS,
-            open: |address, options| Ok(vec![peer::open_source::<vhost::Port>(address, options)?]),
-        }),
+        source: Some(Face { keys: vhost::KEYS, open: peer::open_sources::<vhost::Port> }),
         sink: Some(Face { keys: vhost::SINK_KEYS, open: peer::open_sink::<vhost::Port> }),
         is_device: true,
         ..PLAIN
@@ -249,10 +240,7 @@ pub const SCHEMES: &[Scheme] = &[
         help: "another dataplane (VPP, DPDK) at the socket PATH, through shared memory: receives \
                what it sends, and sends to it",
         example: "memif:/run/memif.sock?client",
-        source: Some(Face {
-            keys: memif::KEYS,
-            open: |address, options| Ok(vec![peer::open_source::<memif::Port>(address, options)?]),
-        }),
+        source: Some(Face { keys: memif::KEYS, open: peer::open_sources::<memif::Port> }),
         sink: Some(Face { keys: memif::SINK_KEYS, open: peer::open_sink::<memif::Port> }),
         is_device: true,
         ..PLAIN
@@ -281,10 +269,7 @@ pub const SCHEMES: &[Scheme] = &[
         name: "gen",
         help: "generates packets of given sizes, flows and rate; as a sink, discards",
         example: "gen:?packets=1000&size=64&flows=16",
-        source: Some(Face {
-            keys: GENERATOR_KEYS,
-            open: |address, options| Ok(vec![generator::open_source(address, options)?]),
-        }),
+        source: Some(Face { keys: GENERATOR_KEYS, open: generator::open_sources }),
         sink: Some(Face { keys: &[], open: generator::open_sink }),
         ..PLAIN
     },

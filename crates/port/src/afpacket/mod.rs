@@ -47,11 +47,11 @@ pub(crate) use settings::{KEYS, LOOPBACK};
 pub(crate) use sink::{KEYS as SINK_KEYS, open_sink};
 
 /// Opens an interface for receiving.
-pub(crate) fn open_source(
+pub(crate) fn open_sources(
     address: &Address,
     options: &OpenOptions,
-) -> Result<Box<dyn Source>, PortError> {
-    Ok(Box::new(source::AfPacketSource::open(address, options)?))
+) -> Result<Vec<Box<dyn Source>>, PortError> {
+    Ok(vec![Box::new(source::AfPacketSource::open(address, options)?)])
 }
 
 /// Parses an address, for the test of tables.

@@ -46,14 +46,14 @@ pub use keys::GENERATOR_KEYS;
 use crate::{Address, OpenOptions, PortError, Sink, Source};
 
 /// Opens a generator.
-pub(crate) fn open_source(
+pub(crate) fn open_sources(
     address: &Address,
     options: &OpenOptions,
-) -> Result<Box<dyn Source>, PortError> {
+) -> Result<Vec<Box<dyn Source>>, PortError> {
     let recipe = recipe::Recipe::parse(address)?;
     let name = address.to_string();
     let port = options.table.add_for(&name, &name, LinkType::ETHERNET)?;
-    Ok(Box::new(source::Generator::new(address, recipe, port, options)?))
+    Ok(vec![Box::new(source::Generator::new(address, recipe, port, options)?)])
 }
 
 /// Opens a sink that discards.

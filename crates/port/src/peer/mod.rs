@@ -54,14 +54,14 @@ pub(crate) trait Device: Sized + Send + Sync + 'static {
 }
 
 /// Opens a device for receiving.
-pub(crate) fn open_source<D: Device>(
+pub(crate) fn open_sources<D: Device>(
     address: &Address,
     options: &OpenOptions,
-) -> Result<Box<dyn Source>, PortError> {
+) -> Result<Vec<Box<dyn Source>>, PortError> {
     let wanted = D::parse(&address.values(D::KEYS)?)?;
     let half = take::<D>(address, wanted, Role::Source)?;
     let intake = source::FromPeers::new(half);
-    Ok(Box::new(LiveSource::new(address, address.target(), options, intake)?))
+    Ok(vec![Box::new(LiveSource::new(address, address.target(), options, intake)?)])
 }
 
 /// Opens a device for sending.

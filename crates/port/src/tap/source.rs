@@ -65,9 +65,7 @@ pub(crate) fn open_sources(
         has_reported: false,
         account,
     };
-    let source: Box<dyn Source> =
-        Box::new(LiveSource::new(address, &interface.name, options, queues)?);
-    Ok(vec![source])
+    Ok(vec![Box::new(LiveSource::new(address, &interface.name, options, queues)?)])
 }
 
 impl Queues {

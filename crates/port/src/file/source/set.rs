@@ -103,10 +103,10 @@ struct SetSource {
 }
 
 /// Opens the files that an address names.
-pub(crate) fn open_source(
+pub(crate) fn open_sources(
     address: &Address,
     options: &OpenOptions,
-) -> Result<Box<dyn Source>, PortError> {
+) -> Result<Vec<Box<dyn Source>>, PortError> {
     address.values(&[])?;
     let (paths, skipped) = captures_of(address.target())?;
     let is_folder = Path::new(address.target()).is_dir();
@@ -115,7 +115,7 @@ pub(crate) fn open_source(
     if skipped > 0 {
         set.account.note(|| format!("{address}: skipped files that are not captures: {skipped}"));
     }
-    Ok(Box::new(set))
+    Ok(vec![Box::new(set)])
 }
 
 /// Opens files as a single port with this name.
