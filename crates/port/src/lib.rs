@@ -84,8 +84,8 @@ pub use open::{
 };
 pub use opened::OpenedFiles;
 pub use port::{
-    Capabilities, InterfaceTotals, Lent, Pacing, Places, Port, PortInfo, PortState, Received, Sink,
-    Source, TimestampSource,
+    Capabilities, InterfaceTotals, Lending, Lent, Pacing, Places, Port, PortInfo, PortState,
+    Received, Sink, Source, TimestampSource,
 };
 pub use probe::{Probe, ProbeOptions, Remark, probe_ports};
 pub use replay::{InterfaceKey, ReplayOptions, Routes, Timing, open_replay};

@@ -14,7 +14,7 @@ use burstline_engine::{
 };
 use burstline_log::{Appended, Burst, LogConfig, Meta, Scratch, Writer};
 use burstline_port::{
-    Capabilities, Lent, LostPackets, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    Capabilities, Lending, Lent, LostPackets, OpenOptions, Port, PortAccount, PortError, PortInfo,
     PortState, Received, Sink, Source, TimestampSource,
 };
 
@@ -68,11 +68,7 @@ impl Port for Scripted {
 }
 
 impl Source for Scripted {
-    fn lend<'a>(
-        &'a mut self,
-        scratch: &'a mut Scratch,
-        _budget: u64,
-    ) -> Result<Lent<'a>, PortError> {
+    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, _budget: u64) -> Lending<'a> {
         self.be_slow();
         scratch.clear();
         self.bytes.clear();

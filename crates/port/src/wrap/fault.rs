@@ -7,8 +7,8 @@ use burstline_log::{Burst, Packet, SCRATCH_PACKETS, Scratch, Writer};
 
 use super::{Held, append};
 use crate::{
-    InterfaceTotals, Lent, Loss, LostPackets, Port, PortAccount, PortError, PortInfo, PortState,
-    Received, Sink, Source,
+    InterfaceTotals, Lending, Lent, Loss, LostPackets, Port, PortAccount, PortError, PortInfo,
+    PortState, Received, Sink, Source,
 };
 
 /// Which faults to inject, and how often. Probabilities are in `[0, 1]`.
@@ -222,11 +222,7 @@ impl<P: Source + ?Sized> Source for FaultInjector<P> {
         Ok(Received { packets, state })
     }
 
-    fn lend<'a>(
-        &'a mut self,
-        scratch: &'a mut Scratch,
-        budget: u64,
-    ) -> Result<Lent<'a>, PortError> {
+    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
         if let Some(held) = self.held.take_if(|_| budget > 0) {
             self.delivered += 1;
             return Ok(self.lent.insert(held).lend(scratch, self.delivered - 1));

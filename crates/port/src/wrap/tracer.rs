@@ -8,7 +8,7 @@ use burstline_log::{Burst, Packet, Scratch, Writer};
 
 use super::{Copying, Held};
 use crate::{
-    InterfaceTotals, Lent, LostPackets, Port, PortAccount, PortError, PortInfo, Received, Sink,
+    InterfaceTotals, Lending, LostPackets, Port, PortAccount, PortError, PortInfo, Received, Sink,
     Source,
 };
 
@@ -68,11 +68,7 @@ impl<P: Source + ?Sized> Source for Tracer<P> {
         self.inner.files()
     }
 
-    fn lend<'a>(
-        &'a mut self,
-        scratch: &'a mut Scratch,
-        budget: u64,
-    ) -> Result<Lent<'a>, PortError> {
+    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
         if let Some(held) = self.copying.held.take_if(|_| budget > 0) {
             return Ok(self.lent.insert(held).lend(scratch, self.packets - 1));
         }

@@ -35,7 +35,7 @@ use super::interfaces::Interfaces;
 use super::lending::Head;
 use super::reader::CaptureReader;
 use crate::{
-    Address, Capabilities, Copying, Lent, Loss, OpenOptions, OpenedFiles, Places, Port,
+    Address, Capabilities, Copying, Lending, Lent, Loss, OpenOptions, OpenedFiles, Places, Port,
     PortAccount, PortError, PortInfo, PortState, Received, Source, TimestampSource,
 };
 
@@ -445,11 +445,7 @@ impl Source for SetSource {
     }
 
     /// Lends a run of one file. Cost: a scan of the heads of the open files per run.
-    fn lend<'a>(
-        &'a mut self,
-        scratch: &'a mut Scratch,
-        budget: u64,
-    ) -> Result<Lent<'a>, PortError> {
+    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
         // The packets of the last lender are released.
         if let Some(at) = self.lender.take() {
             self.members[at].head_ns = None;
