@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use burstline_engine::{
-    CaptureOptions, Inlet, Limits, MergeOptions, Policy, Progress, Report, Run, Threads, merge,
+    CaptureOptions, Inlet, Limits, MergeOptions, Policy, Progress, Report, Run, merge,
     merge_shared,
 };
 use burstline_log::{Appended, Burst, LogConfig, Meta, Scratch, Writer};
@@ -223,11 +223,10 @@ pub(crate) fn run_as(
         })
         .collect();
     let options = CaptureOptions {
-        threads: Threads::default(),
         log: LogConfig { bytes: 1 << 20, segment_bytes: 64 << 10, ..LogConfig::default() },
         policy: how.policy,
         table: ports.table.clone(),
-        publish: None,
+        ..CaptureOptions::default()
     };
     let got = Arc::new(Mutex::new(Vec::new()));
     let (info, stalls_until) = (info("memory"), how.stalls_until);
