@@ -4,21 +4,21 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{ChildStdout, Stdio};
 use std::time::Duration;
 
 use crate::support::live::{Live, send_frames, wait_until};
 use crate::support::{
     Directory, assert_closed, command, is_root, judged_packets, last_object, run,
 };
-use burstline_testbed::{Bed, FAR};
+use burstline_testbed::{Bed, FAR, Killed};
 use serde_json::Value;
 
 const FRAMES: u64 = 5_000;
 
 /// A running recorder of paced packets.
 struct Job {
-    child: Child,
+    child: Killed,
     lines: BufReader<ChildStdout>,
 }
 
@@ -28,7 +28,7 @@ impl Job {
         let arguments = [&["capture"], arguments, &shown].concat();
         let mut child = command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
-        Self { child, lines }
+        Self { child: Killed(child), lines }
     }
 
     /// Waits for an interval that satisfies a condition.
@@ -55,14 +55,6 @@ impl Job {
         let report = last_object(&rest);
         assert_closed(&report);
         report
-    }
-}
-
-impl Drop for Job {
-    fn drop(&mut self) {
-        // It has ended, or the test failed and must end it.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

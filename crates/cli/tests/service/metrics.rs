@@ -2,14 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::live::{Live, wait_until};
 use crate::support::{Directory, run};
 use crate::watched::{Watched, scraped};
 use burstline_skip::skip;
-use burstline_testbed::Bed;
+use burstline_testbed::{Bed, Killed};
 
 fn start(words: &[&str]) -> Watched {
     Watched::start("--metrics", words)
@@ -239,7 +239,7 @@ const ALERTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/alerts
 
 /// Prometheus, scraping a job five times a second.
 struct Prometheus {
-    child: Child,
+    _child: Killed,
     address: String,
 }
 
@@ -264,7 +264,7 @@ impl Prometheus {
             .stderr(Stdio::null())
             .spawn()
             .ok()?;
-        Some(Self { child, address })
+        Some(Self { _child: Killed(child), address })
     }
 
     /// Returns the answer to a request, or `None` while it does not answer.
@@ -286,14 +286,6 @@ impl Prometheus {
 /// Percent-encodes a query.
 fn escaped(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02x}")).collect()
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 #[test]
