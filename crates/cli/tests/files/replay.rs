@@ -59,9 +59,7 @@ fn over_the_cable(
         let text = live.text();
         text.contains(&delivered) || text.contains(&all)
     });
-    live.interrupt();
-    let (is_success, report) = live.end();
-    assert!(is_success, "{report}");
+    let report = live.stop();
     assert_eq!(report["total"]["delivered"], packets, "{report}");
     (sent, received)
 }

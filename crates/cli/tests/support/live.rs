@@ -67,6 +67,14 @@ impl Live {
         (is_success, report)
     }
 
+    /// Interrupts it, and returns its report if it succeeded.
+    pub(crate) fn stop(self) -> Value {
+        self.interrupt();
+        let (is_success, report) = self.end();
+        assert!(is_success, "{report}");
+        report
+    }
+
     pub(crate) fn interrupt(&self) {
         let process = self.program.process_id();
         burstline_testbed::signal(process, "-INT").unwrap();
