@@ -56,9 +56,7 @@ fn sinks() -> Vec<&'static str> {
 
 #[test]
 fn an_interrupt_at_top_speed_leaves_nothing_in_flight() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     for sink in sinks() {
         let directory = Directory::new(&format!("generate-stop-{sink}"));
         let before = bed.far.counts(FAR).received;

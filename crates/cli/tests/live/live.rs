@@ -68,9 +68,7 @@ fn packets_have_a_time_each_where_somebody_looks_at_it() {
 
 #[test]
 fn what_two_ports_say_of_one_interface_is_said_once() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     let job = bed.far.run(|| {
         let mut command = Command::new(PROGRAM);
         command.args(["count", FAR, FAR]).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -122,9 +120,7 @@ fn a_capture_without_any_right_writes_its_file_or_its_pipe_to_the_end() {
 
 #[test]
 fn a_capture_in_place_ends_at_its_limit_and_with_its_interface() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("live-in-place");
     let file = directory.file("a.pcapng");
     let limit = 1234;
@@ -259,9 +255,7 @@ fn an_ordinary_user_counts_in_a_network_of_his_own() {
 
 #[test]
 fn a_user_without_rights_counts_on_a_socket_that_he_was_left() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("live-left");
     let (program, frames) = (readable_program(&directory), FRAMES.to_string());
     let count = move |number: i32| {

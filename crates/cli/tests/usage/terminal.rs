@@ -23,9 +23,7 @@ fn is_told(text: &str, what: &str) -> bool {
 
 #[test]
 fn what_happens_to_an_interface_is_told_when_it_happens() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("terminal-link");
     let live = Live::start(&bed, &directory, &format!("count {FAR} --snaplen 1k"));
     let told = |what: &str| {

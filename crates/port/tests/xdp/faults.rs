@@ -47,9 +47,7 @@ fn an_interface_or_queue_that_is_not_there_is_an_error_with_those_that_are() {
 
 #[test]
 fn a_queue_or_an_interface_that_is_taken_is_named_with_the_mend() {
-    let Some(bed) = bed_or_skip() else {
-        return;
-    };
+    let Some(bed) = bed_or_skip() else { return };
     let port = open_far(&bed, "native", "");
     let text = refusal(&bed, &format!("xdp:{FAR}"));
     assert_eq!(text, "v1@0 is in use by another XDP socket; to see whose: ss --xdp -p");
@@ -88,9 +86,7 @@ fn check_closed_in_flight(port: &dyn Port, sent: u64) {
 #[test]
 fn a_deleted_interface_ends_the_port_with_its_ledger_closed() {
     for mode in MODES {
-        let Some(bed) = bed_or_skip() else {
-            return;
-        };
+        let Some(bed) = bed_or_skip() else { return };
         let mut port = open_far(&bed, mode, "");
         let sent = send_to(&bed, &*port, &Frames::new(100, 60));
         bed.far.command("ip", &["link", "delete", FAR]).unwrap();
@@ -109,9 +105,7 @@ fn a_deleted_interface_ends_the_port_with_its_ledger_closed() {
 #[test]
 fn an_interface_that_is_down_or_renamed_is_noted_and_comes_back() {
     for mode in MODES {
-        let Some(bed) = bed_or_skip() else {
-            return;
-        };
+        let Some(bed) = bed_or_skip() else { return };
         let mut port = open_far(&bed, mode, "");
         let first = send_to(&bed, &*port, &Frames::new(100, 60));
         let mut all = Vec::new();
