@@ -56,6 +56,7 @@ mod wrap;
 mod xdp;
 
 use address::{bare, near};
+use open::{OpenedSink, OpenedSource, OpenedSources};
 
 pub use account::{Loss, LossKind, LossPlace, Losses, PortAccount, RingFill, RingKind};
 pub use address::{Address, AddressError, Key, Kind, Values};

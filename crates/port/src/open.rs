@@ -112,10 +112,15 @@ pub(crate) enum Probing {
     Interface(fn(&Address, &ProbeOptions, &mut Probe)),
 }
 
-type OpenSink = fn(&Address, &OpenOptions) -> Result<Box<dyn Sink>, PortError>;
-type OpenSources = fn(&Address, &OpenOptions) -> Result<Vec<Box<dyn Source>>, PortError>;
+type OpenSink = fn(&Address, &OpenOptions) -> OpenedSink;
+type OpenSources = fn(&Address, &OpenOptions) -> OpenedSources;
 type OpenCrossings =
     fn([&Address; 2], bool, &Treatment, &OpenOptions) -> Result<Vec<Box<dyn Crossing>>, PortError>;
+
+/// What opening an address returns, by its role.
+pub(crate) type OpenedSink = Result<Box<dyn Sink>, PortError>;
+pub(crate) type OpenedSource = Result<Box<dyn Source>, PortError>;
+pub(crate) type OpenedSources = Result<Vec<Box<dyn Source>>, PortError>;
 
 /// The scheme of files.
 pub(crate) const FILE: &str = "file";

@@ -40,17 +40,14 @@ mod source;
 
 pub(crate) use source::link_type;
 
-use crate::{Address, OpenOptions, PortError, Source};
+use crate::{Address, OpenOptions, OpenedSources};
 
 pub(crate) use probe::probe;
 pub(crate) use settings::{KEYS, LOOPBACK};
 pub(crate) use sink::{KEYS as SINK_KEYS, open_sink};
 
 /// Opens an interface for receiving.
-pub(crate) fn open_sources(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Vec<Box<dyn Source>>, PortError> {
+pub(crate) fn open_sources(address: &Address, options: &OpenOptions) -> OpenedSources {
     Ok(vec![Box::new(source::AfPacketSource::open(address, options)?)])
 }
 

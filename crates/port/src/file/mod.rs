@@ -39,7 +39,7 @@ mod zstd;
 
 use std::path::PathBuf;
 
-use crate::{Address, AddressError, OpenOptions, PortError, Sink, Source};
+use crate::{Address, AddressError, OpenOptions, OpenedSink, OpenedSource, PortError, Sink};
 pub(crate) use layout::KEYS as SINK_KEYS;
 pub(crate) use naming::is_capture_name;
 pub use recording::{
@@ -57,18 +57,12 @@ pub use source::set::{SetPlaces, captures_of, open_chosen, open_set};
 pub(crate) use zstd::SOURCE_KEYS;
 
 /// Opens a file as a source.
-pub(crate) fn open_source(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Box<dyn Source>, PortError> {
+pub(crate) fn open_source(address: &Address, options: &OpenOptions) -> OpenedSource {
     Ok(Box::new(source::FileSource::open(address, options)?))
 }
 
 /// Opens a file as a sink.
-pub(crate) fn open_sink(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Box<dyn Sink>, PortError> {
+pub(crate) fn open_sink(address: &Address, options: &OpenOptions) -> OpenedSink {
     match options.output.splits_links {
         true => Ok(Box::new(several::links::ByLink::open(address, options)?)),
         false => open_one(address, options),

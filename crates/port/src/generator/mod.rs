@@ -43,13 +43,10 @@ use burstline_wire::headers::LinkType;
 
 pub use keys::GENERATOR_KEYS;
 
-use crate::{Address, OpenOptions, PortError, Sink, Source};
+use crate::{Address, OpenOptions, OpenedSink, OpenedSources};
 
 /// Opens a generator.
-pub(crate) fn open_sources(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Vec<Box<dyn Source>>, PortError> {
+pub(crate) fn open_sources(address: &Address, options: &OpenOptions) -> OpenedSources {
     let recipe = recipe::Recipe::parse(address)?;
     let name = address.to_string();
     let port = options.table.add_for(&name, &name, LinkType::ETHERNET)?;
@@ -57,10 +54,7 @@ pub(crate) fn open_sources(
 }
 
 /// Opens a sink that discards.
-pub(crate) fn open_sink(
-    address: &Address,
-    _options: &OpenOptions,
-) -> Result<Box<dyn Sink>, PortError> {
+pub(crate) fn open_sink(address: &Address, _options: &OpenOptions) -> OpenedSink {
     address.values(&[])?;
     Ok(Box::new(discard::Discard::new(address)))
 }

@@ -12,7 +12,7 @@ use super::settings::{KEYS, parse};
 use crate::halves::Role;
 use crate::live::{Got, Intake, LiveSource};
 use crate::watch::Watch;
-use crate::{Address, Loss, OpenOptions, PortAccount, PortError, Source};
+use crate::{Address, Loss, OpenOptions, OpenedSources, PortAccount, PortError};
 
 /// The queues of one device.
 struct Queues {
@@ -38,10 +38,7 @@ struct Counts {
 }
 
 /// Opens a device for receiving.
-pub(crate) fn open_sources(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Vec<Box<dyn Source>>, PortError> {
+pub(crate) fn open_sources(address: &Address, options: &OpenOptions) -> OpenedSources {
     let device = device::take(address, parse(&address.values(KEYS)?)?, Role::Source)?;
     let interface = device.device().interface().clone();
     let mut account = PortAccount::default();

@@ -35,8 +35,8 @@ use super::interfaces::Interfaces;
 use super::lending::Head;
 use super::reader::CaptureReader;
 use crate::{
-    Address, Capabilities, Copying, Lending, Lent, Loss, OpenOptions, OpenedFiles, Places, Port,
-    PortAccount, PortError, PortInfo, PortState, Received, Source, TimestampSource,
+    Address, Capabilities, Copying, Lending, Lent, Loss, OpenOptions, OpenedFiles, OpenedSources,
+    Places, Port, PortAccount, PortError, PortInfo, PortState, Received, Source, TimestampSource,
 };
 
 pub use places::SetPlaces;
@@ -103,10 +103,7 @@ struct SetSource {
 }
 
 /// Opens the files that an address names.
-pub(crate) fn open_sources(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Vec<Box<dyn Source>>, PortError> {
+pub(crate) fn open_sources(address: &Address, options: &OpenOptions) -> OpenedSources {
     address.values(&[])?;
     let (paths, skipped) = captures_of(address.target())?;
     let is_folder = Path::new(address.target()).is_dir();
