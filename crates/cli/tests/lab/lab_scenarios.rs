@@ -24,6 +24,14 @@ fn own(directory: &Directory, work: &str, contenders: &str, more: &str) -> Strin
     file
 }
 
+/// Runs a user's scenario with frames of 64 bytes. Returns what it printed, and its record.
+fn run_own(directory: &Directory, work: &str, contenders: &str, more: &str) -> (Run, Value) {
+    let (file, out) = (own(directory, work, contenders, more), directory.file("out"));
+    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    (done, record(&format!("{out}/own.json")))
+}
+
 #[test]
 fn the_list_says_who_can_run_here_and_why_others_cannot() {
     // No other program can be found.
@@ -253,11 +261,7 @@ fn a_contender_receives_while_it_sends() {
     let directory = Directory::new("lab-duplex");
     let more = "rates = [20000]\nrepeats = 1\nseconds = 1\n\
                 cases = [\"receive\", \"send\", \"both\"]\n[chart]\ny = \"rho_busy\"\n";
-    let file = own(&directory, "duplex", "\"burstline-afpacket\"", more);
-    let out = directory.file("out");
-    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64", "--json"]);
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
-    let found = last_object(&done.stdout);
+    let (_, found) = run_own(&directory, "duplex", "\"burstline-afpacket\"", more);
     for row in found["rows"].as_array().unwrap() {
         assert_eq!(row["status"], "run", "{row}");
         let median = |name: &str| row["metrics"][name]["median"].as_f64().unwrap();
@@ -280,11 +284,7 @@ fn packets_are_spread_over_workers_by_us_and_by_dpdk() {
     let directory = Directory::new("lab-balance");
     // So few that the rings hold what comes while a contender waits for a core.
     let more = "workers = 2\nrates = [2000]\nrepeats = 1\npackets = 1000\n";
-    let file = own(&directory, "balance", "\"burstline-xdp\", \"dpdk-balance\"", more);
-    let out = directory.file("out");
-    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64"]);
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
-    let found = record(&format!("{out}/own.json"));
+    let (_, found) = run_own(&directory, "balance", "\"burstline-xdp\", \"dpdk-balance\"", more);
     for row in found["rows"].as_array().unwrap() {
         let status = row["status"].as_str().unwrap();
         if status != "run" {
@@ -310,11 +310,7 @@ fn a_bounce_beside_a_switch_is_called_one() {
     }
     let directory = Directory::new("lab-switch");
     let more = "rates = [2000]\nrepeats = 1\npackets = 200\n";
-    let file = own(&directory, "switch", "\"linux-bridge\", \"burstline-xdp\"", more);
-    let out = directory.file("out");
-    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64"]);
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
-    let found = record(&format!("{out}/own.json"));
+    let (done, found) = run_own(&directory, "switch", "\"linux-bridge\", \"burstline-xdp\"", more);
     let [bridge, ours] = [0, 1].map(|at| &found["contenders"][at]);
     assert_eq!((bridge.get("role"), &ours["role"]), (None, &"bounce (no switch)".into()));
     assert!(done.stdout.contains("burstline-xdp, bounce (no switch) "), "{}", done.stdout);
@@ -333,11 +329,7 @@ fn packets_are_timed_through_a_contender() {
     }
     let directory = Directory::new("lab-latency");
     let more = "rates = [2000]\npackets = 200\nrepeats = 1\n";
-    let file = own(&directory, "latency", "\"linux-bridge\", \"burstline-xdp\"", more);
-    let out = directory.file("out");
-    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64", "--json"]);
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
-    let found = last_object(&done.stdout);
+    let (_, found) = run_own(&directory, "latency", "\"linux-bridge\", \"burstline-xdp\"", more);
     for row in found["rows"].as_array().unwrap() {
         let status = row["status"].as_str().unwrap();
         if status.contains("BPF") || status.contains("not permitted") {

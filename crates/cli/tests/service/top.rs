@@ -47,6 +47,13 @@ fn assert_given_back(terminal: &Terminal) {
     });
 }
 
+/// Ends the program by this key.
+fn quit(terminal: &mut Terminal, key: &str) {
+    terminal.press(key).unwrap();
+    assert!(terminal.wait(SOON).unwrap().success());
+    assert_given_back(terminal);
+}
+
 #[test]
 fn a_server_that_says_nothing_or_never_ends_its_head_is_left() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -87,9 +94,7 @@ fn a_job_is_watched_to_its_end_and_q_gives_the_terminal_back() {
         let report = job.end();
         assert_eq!(report["total"]["unaccounted"], 0);
         wait_for(&terminal, "the job has ended: no packets lost, 0 unaccounted");
-        terminal.press("q").unwrap();
-        assert!(terminal.wait(SOON).unwrap().success());
-        assert_given_back(&terminal);
+        quit(&mut terminal, "q");
     }
 }
 
@@ -106,9 +111,7 @@ fn a_signal_and_control_c_give_the_terminal_back() {
     }
     let mut terminal = start(&["top", &job.address]);
     wait_for(&terminal, "running for");
-    terminal.press("\u{3}").unwrap();
-    assert!(terminal.wait(SOON).unwrap().success());
-    assert_given_back(&terminal);
+    quit(&mut terminal, "\u{3}");
     job.end();
 }
 
@@ -121,9 +124,7 @@ fn a_job_that_is_killed_is_said_to_be_gone() {
     job.child.wait().unwrap();
     wait_for(&terminal, "connection lost, the figures are old");
     wait_for(&terminal, "no job answers here");
-    terminal.press("q").unwrap();
-    assert!(terminal.wait(SOON).unwrap().success());
-    assert_given_back(&terminal);
+    quit(&mut terminal, "q");
 }
 
 #[test]
@@ -145,9 +146,7 @@ fn published_logs_are_watched_with_their_readers() {
     let mut terminal = Terminal::start(PROGRAM, &arguments, COLUMNS, ROWS, there).unwrap();
     wait_for(&terminal, "Readers of tap");
     wait_for(&terminal, "kpps");
-    terminal.press("q").unwrap();
-    assert!(terminal.wait(SOON).unwrap().success());
-    assert_given_back(&terminal);
+    quit(&mut terminal, "q");
     drop((reader, publisher));
 }
 
@@ -176,9 +175,7 @@ fn a_terminal_has_colors_and_no_color_takes_them_away() {
         let arguments = ["top", &job.address];
         let mut terminal = Terminal::start(PROGRAM, &arguments, COLUMNS, ROWS, setting).unwrap();
         wait_for(&terminal, "Threads");
-        terminal.press("q").unwrap();
-        assert!(terminal.wait(SOON).unwrap().success());
-        assert_given_back(&terminal);
+        quit(&mut terminal, "q");
         assert_eq!(has_colors(&terminal.shown()), expected, "{value:?}: {:?}", terminal.shown());
     }
     let piped = run(&["top", &job.address, "--once"]);
