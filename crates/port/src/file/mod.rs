@@ -37,7 +37,10 @@ mod source;
 mod window;
 mod zstd;
 
+use std::io;
 use std::path::PathBuf;
+
+use burstline_wire::files::EncodeError;
 
 use crate::{Address, AddressError, OpenOptions, OpenedSink, OpenedSource, PortError, Sink};
 pub(crate) use layout::KEYS as SINK_KEYS;
@@ -55,6 +58,9 @@ pub use source::selection::Selection;
 pub(crate) use source::set::{SET, open_sources as open_set_address};
 pub use source::set::{SetPlaces, captures_of, open_chosen, open_set};
 pub(crate) use zstd::SOURCE_KEYS;
+
+/// The outcome of putting a block into an output: the output fails, or the block cannot be encoded.
+type Put = io::Result<Result<(), EncodeError>>;
 
 /// Opens a file as a source.
 pub(crate) fn open_source(address: &Address, options: &OpenOptions) -> OpenedSource {
