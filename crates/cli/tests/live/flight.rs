@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::endless::{self, Endless};
 use crate::support::live::{Live, send_frames, wait_until};
-use crate::support::{Directory, assert_closed, is_root, judged_packets, run};
+use crate::support::{Directory, assert_closed, command, is_root, judged_packets, run};
 use burstline_testbed::{Bed, FAR};
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ const FRAMES: u64 = 5_000;
 
 /// Starts a recorder of paced packets.
 fn start(arguments: &[&str]) -> Endless {
-    endless::spawn(&[&["capture", "--pages", "4k"], arguments].concat())
+    endless::spawn(command(&[&["capture", "--pages", "4k"], arguments].concat()))
 }
 
 fn end(job: Endless, name: &str) -> Value {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::support::live::wait_until;
 use crate::support::{
     Directory, assert_closed, capinfos, command, is_root, judged_packets, last_object, other, run,
-    run_json,
+    run_json, xorshift,
 };
 use burstline_skip::{ledger, skip};
 use burstline_wire::files::{
@@ -28,14 +28,6 @@ fn delivered(report: &Value) -> u64 {
     report["total"]["delivered"].as_u64().unwrap()
 }
 
-/// xorshift64. Source: Marsaglia, "Xorshift RNGs", 2003.
-fn next(random: &mut u64) -> u64 {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    *random
-}
-
 /// Returns the number of packets of a torn file, from another program's list with a line each. Its
 /// complaints about the file's end are ignored.
 fn listed(program: &str, arguments: &[&str]) -> Option<u64> {
@@ -48,7 +40,7 @@ fn kill_one(file: &str, format: &str, random: &mut u64) -> u64 {
     let flush = ["--flush", "20ms,1MiB"];
     let mut recorder = command(&[&job[..], &flush].concat()).stderr(Stdio::null()).spawn().unwrap();
     wait_until("the file begins", || fs::metadata(file).is_ok_and(|found| found.len() > 0));
-    thread::sleep(Duration::from_micros(next(random) % 120_000));
+    thread::sleep(Duration::from_micros(xorshift(random) % 120_000));
     recorder.kill().unwrap();
     recorder.wait().unwrap();
     let run = run(&["count", file, "--json"]);

@@ -1,7 +1,7 @@
 //! Jobs that run until a signal comes.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use burstline_testbed::Killed;
 use serde_json::Value;
@@ -15,6 +15,11 @@ pub(crate) struct Endless {
 }
 
 impl Endless {
+    /// Waits until it has delivered packets.
+    pub(crate) fn wait_for_packets(&mut self) {
+        self.wait_for(|interval| interval["delivered"].as_u64() > Some(0));
+    }
+
     /// Waits for an interval that satisfies a condition.
     pub(crate) fn wait_for(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
@@ -29,18 +34,19 @@ impl Endless {
 }
 
 /// Starts an endless job.
-pub(crate) fn spawn(arguments: &[&str]) -> Endless {
-    let arguments = [arguments, &["--json", "--stats", "20ms"]].concat();
-    let mut child =
-        command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+pub(crate) fn spawn(mut command: Command) -> Endless {
+    command.args(["--json", "--stats", "20ms"]).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap());
     Endless { child: Killed(child), lines }
 }
 
 /// Starts an endless job and waits until it has delivered packets, so that it surely runs.
 pub(crate) fn start(arguments: &[&str]) -> Endless {
-    let mut job = spawn(arguments);
-    job.wait_for(|interval| interval["delivered"].as_u64() > Some(0));
+    let mut command = command(arguments);
+    command.stderr(Stdio::piped());
+    let mut job = spawn(command);
+    job.wait_for_packets();
     job
 }
 

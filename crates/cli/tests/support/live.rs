@@ -20,12 +20,17 @@ pub(crate) struct Live {
 impl Live {
     /// Starts a job, and returns after its first interval.
     pub(crate) fn start(bed: &Bed, directory: &Directory, arguments: &str) -> Self {
+        Self::start_on(&bed.far, directory, arguments)
+    }
+
+    /// The same on any host.
+    pub(crate) fn start_on(host: &Host, directory: &Directory, arguments: &str) -> Self {
         let (output, report) = (directory.file("output"), directory.file("report"));
         let _ = fs::remove_file(&report);
         // With `-w -` the report is on standard error, together with messages.
         let to = if arguments.ends_with("-w -") { "> $0 2> $1" } else { "> $1 2> $0" };
         let script = format!("exec {PROGRAM} {arguments} --json --stats 20ms {to}");
-        let program = bed.far.start("sh", &["-c", &script, &output, &report], &[]).unwrap();
+        let program = host.start("sh", &["-c", &script, &output, &report], &[]).unwrap();
         let live = Self { program, output, report };
         wait_until("it has started", || live.text().contains("\"interval\":1,"));
         live

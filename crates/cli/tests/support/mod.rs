@@ -210,6 +210,14 @@ pub(crate) fn hangup() -> Option<&'static str> {
     Some("-HUP")
 }
 
+/// xorshift64. Source: Marsaglia, "Xorshift RNGs", 2003.
+pub(crate) fn xorshift(random: &mut u64) -> u64 {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    *random
+}
+
 /// Makes a pcap in ns of UDP packets of `length` bytes, one every 10 us, from 40 flows in turn.
 pub(crate) fn regular(directory: &Directory, name: &str, packets: u32, length: u32) -> String {
     let mut pcap = [0xA1B2_3C4D_u32, 0x0004_0002, 0, 0, 262_144, 1].map(u32::to_le_bytes).concat();
