@@ -11,7 +11,7 @@ use burstline_sys::privileges::Held;
 use burstline_sys::users::{Account, account};
 
 use crate::support::endless::{end, start};
-use crate::support::live::wait_until;
+use crate::support::live::{statuses, wait_until};
 use crate::support::{
     Directory, PROGRAM, REAL, assert_closed, command, is_root, other, other_or_skip, run, run_json,
 };
@@ -27,13 +27,8 @@ fn nobody() -> Option<Account> {
 
 /// Returns real, effective, saved and file-system uid or gid of each thread.
 fn numbers(process: u32, field: &str) -> Vec<String> {
-    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
-    let status = threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
-    let value = |status: String| {
-        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-        line.unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
-    };
-    status.map(value).collect()
+    let found = statuses(process, field);
+    found.iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
 #[test]

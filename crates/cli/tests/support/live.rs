@@ -42,14 +42,7 @@ impl Live {
 
     /// Returns a field of every thread's status.
     pub(crate) fn statuses(&self, field: &str) -> Vec<String> {
-        let threads = fs::read_dir(format!("/proc/{}/task", self.program.process_id())).unwrap();
-        // A thread may end while its status is read.
-        let status = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status")).ok();
-        let value = |status: String| {
-            let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-            line.unwrap().trim().to_owned()
-        };
-        threads.flatten().filter_map(status).map(value).collect()
+        statuses(self.program.process_id(), field)
     }
 
     /// Waits until all `threads` threads and the signal thread have dropped their capabilities.
@@ -84,6 +77,18 @@ impl Live {
         let process = self.program.process_id();
         burstline_testbed::signal(process, "-INT").unwrap();
     }
+}
+
+/// Returns a field of the status of every thread of a process.
+pub(crate) fn statuses(process: u32, field: &str) -> Vec<String> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    // A thread may end while its status is read.
+    let status = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status")).ok();
+    let value = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        line.unwrap().trim().to_owned()
+    };
+    threads.flatten().filter_map(status).map(value).collect()
 }
 
 /// Sends numbered frames of 100 bytes from the near host, and returns how many its device accepted.
