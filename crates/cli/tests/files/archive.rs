@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::support::sharing::{pcap_header, pcap_packets};
 use crate::support::{
     Directory, PROGRAM, REAL, REAL_PACKETS, assert_closed, judged_packets, last_object, other,
-    other_or_skip, regular, run, run_json,
+    other_or_skip, regular, run, run_json, run_with_code,
 };
 use serde_json::Value;
 
@@ -136,8 +136,7 @@ fn recover_writes_what_is_sound_and_lists_what_is_not() {
             assert!(output.ends_with(".pcap") || after == rest, "another order");
         }
     }
-    let same = run(&["recover", &file, "-w", &file]);
-    assert_eq!(same.code, Some(2), "{}", same.stderr);
+    let same = run_with_code(&["recover", &file, "-w", &file], 2);
     assert!(same.stderr.contains("already reads or writes"), "{}", same.stderr);
     assert_eq!(fs::read(&file).unwrap(), damaged);
 }
@@ -204,8 +203,7 @@ fn info_says_what_capinfos_says() {
 }
 
 fn run_text(arguments: &[&str]) -> String {
-    let run = run(arguments);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = run_with_code(arguments, 0);
     run.stdout
 }
 
@@ -339,8 +337,7 @@ fn extract_passes_segments_that_cannot_hold_an_answer() {
 
 #[test]
 fn what_an_extract_found_before_a_failure_is_kept_and_counted() {
-    let full = run(&["extract", REAL, "-w", "/dev/full", "--json"]);
-    assert_eq!(full.code, Some(1), "{}", full.stderr);
+    let full = run_with_code(&["extract", REAL, "-w", "/dev/full", "--json"], 1);
     assert!(full.stderr.contains("No space left"), "{}", full.stderr);
     let report = last_object(&full.stdout);
     assert_eq!((&report["success"], &report["unaccounted"]), (&false.into(), &0.into()));

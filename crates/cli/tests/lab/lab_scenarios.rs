@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use crate::support::live::wait_until;
-use crate::support::{Directory, Run, command, last_object, run, run_json};
+use crate::support::{Directory, Run, command, last_object, run, run_json, run_with_code};
 use burstline_skip::{skip, without};
 use burstline_testbed::Bed;
 use serde_json::Value;
@@ -27,8 +27,7 @@ fn own(directory: &Directory, work: &str, contenders: &str, more: &str) -> Strin
 /// Runs a user's scenario with frames of 64 bytes. Returns what it printed, and its record.
 fn run_own(directory: &Directory, work: &str, contenders: &str, more: &str) -> (Run, Value) {
     let (file, out) = (own(directory, work, contenders, more), directory.file("out"));
-    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64"]);
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let done = run_with_code(&["lab", "run", &file, "--out", &out, "--sizes", "64"], 0);
     (done, record(&format!("{out}/own.json")))
 }
 
@@ -140,8 +139,7 @@ fn contenders_and_rates_are_the_users_where_the_work_has_them() {
     let out = directory.file("out");
     let all = ["lab", "run", "copy-cost", "--quick", "--sizes", "64", "--repeats", "1"];
     let wanted = ["--contenders", "copy-cold", "--rates", "max,2k", "--out", &out];
-    let done = run(&[&all[..], &wanted].concat());
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    run_with_code(&[&all[..], &wanted].concat(), 0);
     let found = record(&format!("{out}/copy-cost.json"));
     let rows = found["rows"].as_array().unwrap();
     assert_eq!((rows.len(), &rows[0]["contender"]), (1, &"copy-cold".into()));
@@ -191,8 +189,7 @@ fn instructions_and_caches_of_contenders_in_memory_are_simulated() {
     let out = directory.file("out");
     let more = "seconds = 0.05\nrepeats = 3\n";
     let file = own(&directory, "copy", "\"copy-warm\", \"copy-cold\"", more);
-    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "1518", "--simulate", "-q"]);
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    run_with_code(&["lab", "run", &file, "--out", &out, "--sizes", "1518", "--simulate", "-q"], 0);
     let found = record(&format!("{out}/own.json"));
     let of = |row: usize, name: &str| {
         let metric = &found["rows"][row]["metrics"][name];
@@ -220,8 +217,7 @@ fn the_program_counts_as_its_own_contender() {
     let contenders = "\"burstline-xdp\", \"burstline-afpacket\"";
     let file = own(&directory, "count", contenders, more);
     let out = directory.file("out");
-    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64", "--json"]);
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let done = run_with_code(&["lab", "run", &file, "--out", &out, "--sizes", "64", "--json"], 0);
     let found = last_object(&done.stdout);
     assert_eq!(found, record(&format!("{out}/own.json")));
     let rows = found["rows"].as_array().unwrap();

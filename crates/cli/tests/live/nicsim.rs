@@ -5,7 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use crate::support::live::wait_until;
-use crate::support::{Directory, REAL, REAL_PACKETS, assert_closed, command, run, run_json};
+use crate::support::{
+    Directory, REAL, REAL_PACKETS, assert_closed, command, run, run_json, run_with_code,
+};
 
 const MODES: [&str; 3] = ["writeback", "inline", "contiguous"];
 
@@ -30,8 +32,7 @@ fn packets_come_in_by_a_card_in_every_mode_and_none_leaves_by_one() {
         assert_eq!(report["total"]["bytes_copied"], 0, "{report}");
     }
     for job in [&["generate", "-o", "nicsim:b"][..], &["bounce", "nicsim:a", "nicsim:b"]] {
-        let refused = run(job);
-        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+        let refused = run_with_code(job, 2);
         assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
     }
 }
@@ -253,8 +254,7 @@ fn all_three_are_shown_by_the_labs_table_and_reported() {
         ("retention", &["pinned_bytes", "refused", "keep-contiguous-segments"]),
     ];
     for (verb, words) in verbs {
-        let shown = run(&[&["lab", verb], &short[..]].concat());
-        assert_eq!(shown.code, Some(0), "{}", shown.stderr);
+        let shown = run_with_code(&[&["lab", verb], &short[..]].concat(), 0);
         assert!(words.iter().all(|word| shown.stdout.contains(word)), "{}", shown.stdout);
     }
     let reported = run(&["lab", "report", &out]);

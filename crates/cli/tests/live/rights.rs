@@ -13,7 +13,8 @@ use burstline_sys::users::{Account, account};
 use crate::support::endless::{end, start};
 use crate::support::live::{statuses, wait_until};
 use crate::support::{
-    Directory, PROGRAM, REAL, assert_closed, command, is_root, other, other_or_skip, run, run_json,
+    Directory, PROGRAM, REAL, assert_closed, command, is_root, other, other_or_skip, run_json,
+    run_with_code,
 };
 
 /// Returns an unprivileged user.
@@ -63,8 +64,7 @@ fn later_files_are_made_by_the_user_or_the_job_does_not_begin() {
     let directory = Directory::new("rights-files");
     let file = directory.file("x.pcapng");
     let job = ["capture", REAL, "-w", &file, "-b", "packets:100", "-Z", "nobody"];
-    let refused = run(&job);
-    assert_eq!(refused.code, Some(1), "{}", refused.stdout);
+    let refused = run_with_code(&job, 1);
     assert!(refused.stderr.contains("Permission denied"), "{}", refused.stderr);
     chown(&directory.0, Some(nobody.user), None).unwrap();
     run_json(&job, 0);
@@ -74,8 +74,7 @@ fn later_files_are_made_by_the_user_or_the_job_does_not_begin() {
     // It takes no rights to give a file to oneself.
     let owner = format!("{}:{}", nobody.user, nobody.group);
     run_json(&[&job[..], &["--owner", &owner]].concat(), 0);
-    let foreign = run(&[&job[..], &["--owner", "1:2"]].concat());
-    assert_eq!(foreign.code, Some(2), "{}", foreign.stdout);
+    let foreign = run_with_code(&[&job[..], &["--owner", "1:2"]].concat(), 2);
     assert!(foreign.stderr.contains("or -Z USER"), "{}", foreign.stderr);
 }
 
@@ -85,8 +84,7 @@ fn who_cannot_become_the_user_is_told_at_once() {
         (&["-Z", "no-such-user"][..], "there is no user 'no-such-user'"),
         (&["-Z", "root", "--keep-privileges"], "cannot be used with"),
     ] {
-        let run = run(&[&["count", REAL], flags].concat());
-        assert_eq!(run.code, Some(2));
+        let run = run_with_code(&[&["count", REAL], flags].concat(), 2);
         assert!(run.stderr.contains(what), "{}", run.stderr);
     }
     let Some(nobody) = nobody() else { return };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::support::live::wait_until;
 use crate::support::{
     Directory, assert_closed, capinfos, command, is_root, judged_packets, last_object, other, run,
-    run_json, xorshift,
+    run_json, run_with_code, xorshift,
 };
 use burstline_skip::{ledger, skip};
 use burstline_wire::files::{
@@ -89,8 +89,7 @@ fn files_in_several_folders_take_turns() {
     let files = [0, 1, 2].map(|number| directory.file(&format!("d{number}/x.pcapng")));
     for file in &files {
         assert!(fs::metadata(file).unwrap().len() > 15 << 20, "{file}");
-        let checked = run(&["check", file]);
-        assert_eq!(checked.code, Some(0), "{}", checked.stdout);
+        run_with_code(&["check", file], 0);
     }
     let judged = files.iter().map(|file| judged_packets(file)).reduce(|sum, more| {
         let add = |((who, sum), (_, more))| (who, sum + more);
@@ -288,8 +287,7 @@ fn the_numbers_of_packets_go_on_behind_files_that_do_not_say_theirs() {
     let file = directory.file("x.pcapng");
     let job = |packets: u32, more: &[&str]| {
         let load = format!("gen:?packets={packets}&size=1000");
-        let run = run(&[&["capture", &load, "-w", &file, "--resume"][..], more].concat());
-        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        run_with_code(&[&["capture", &load, "-w", &file, "--resume"][..], more].concat(), 0);
     };
     let first = |name: &str, rest: &[&str]| {
         job(3000, rest);

@@ -6,16 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::support::sharing::{pcap_header, pcap_packets};
-use crate::support::{Directory, Run, judged_packets, other, run};
+use crate::support::{Directory, Run, judged_packets, other, run_with_code};
 
 /// Records 30 packets, whose times are always the same, into files of 10.
 fn record(directory: &Directory, name: &str, more: &[&str]) -> Run {
     let (from, to) = (directory.file("input.pcap"), directory.file(name));
     fs::write(&from, [pcap_header(), pcap_packets(0, 30)].concat()).unwrap();
     let job = ["capture", &from, "-w", &to, "-b", "packets:10"];
-    let run = run(&[&job[..], more].concat());
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
-    run
+    run_with_code(&[&job[..], more].concat(), 0)
 }
 
 /// Returns the files whose names start like this and end like that, by name.

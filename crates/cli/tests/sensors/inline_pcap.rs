@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::live::wait_until;
 use crate::support::sharing::{Job, Names};
-use crate::support::{other_or_skip, run, selected};
+use crate::support::{other_or_skip, run_with_code, selected};
 use burstline_testbed::Killed;
 use serde_json::Value;
 
@@ -31,8 +31,7 @@ impl Line {
         let [file, out, said, heard] =
             ["in.pcap", "out.pcap", "said", "heard"].map(|name| names.0.file(name));
         let source = format!("gen:?packets={PACKETS}&size=imix&flows=8&dport=9,53");
-        let made = run(&["capture", "-q", &source, "-w", &file]);
-        assert_eq!(made.code, Some(0), "{}", made.stderr);
+        run_with_code(&["capture", "-q", &source, "-w", &file], 0);
         let selected = selected(&file, FILTER);
         assert!(selected > 0 && selected < PACKETS, "{selected}");
         let job = names.start(&["bounce", "-", &out, "--inline", "ips?deadline=1s"]);

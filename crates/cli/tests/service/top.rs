@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::emulator::screen;
 use crate::support::live::wait_until;
 use crate::support::sharing::Names;
-use crate::support::{PROGRAM, hangup, run};
+use crate::support::{PROGRAM, hangup, run, run_with_code};
 use crate::watched::Watched;
 use burstline_testbed::{Terminal, signal};
 
@@ -66,8 +66,7 @@ fn a_server_that_says_nothing_or_never_ends_its_head_is_left() {
         thread::park();
     });
     for said in ["this is not a burstline job", "no data for 5s"] {
-        let run = run(&["top", &address, "--once"]);
-        assert_eq!(run.code, Some(1), "{}", run.stderr);
+        let run = run_with_code(&["top", &address, "--once"], 1);
         assert!(run.stderr.contains(said), "{said}: {}", run.stderr);
     }
 }
@@ -187,8 +186,7 @@ fn a_terminal_has_colors_and_no_color_takes_them_away() {
 fn one_frame_is_text_and_bad_words_are_one_line() {
     let job = Watched::start("--web", &["count", SOURCE]);
     wait_until("it runs", || job.status()["state"] == "running");
-    let once = run(&["top", &job.address, "--once"]);
-    assert_eq!(once.code, Some(0), "{}", once.stderr);
+    let once = run_with_code(&["top", &job.address, "--once"], 0);
     assert!(once.stdout.starts_with("burstline count\nrunning for "), "{}", once.stdout);
     assert!(once.stdout.contains("\nThreads\n") && !once.stdout.contains('\u{1b}'));
     let address = job.address.clone();

@@ -56,11 +56,17 @@ pub(crate) fn run(arguments: &[&str]) -> Run {
     command(arguments).output().unwrap().into()
 }
 
+/// Runs the program, and checks the exit code.
+#[track_caller]
+pub(crate) fn run_with_code(arguments: &[&str], code: i32) -> Run {
+    let run = run(arguments);
+    assert_eq!(run.code, Some(code), "{arguments:?}: {}{}", run.stderr, run.stdout);
+    run
+}
+
 /// Runs the program with `--json`, checks the exit code, and returns the last object.
 pub(crate) fn run_json(arguments: &[&str], code: i32) -> Value {
-    let run = run(&[arguments, &["--json"]].concat());
-    assert_eq!(run.code, Some(code), "{arguments:?}: {}{}", run.stderr, run.stdout);
-    last_object(&run.stdout)
+    last_object(&run_with_code(&[arguments, &["--json"]].concat(), code).stdout)
 }
 
 /// Returns the number of a file's packets that a filter selects.
