@@ -7,8 +7,8 @@ use std::process::Stdio;
 use crate::support::endless::{end, start};
 use crate::support::live::wait_until;
 use crate::support::{
-    Directory, REAL, REAL_PACKETS, Run, assert_closed, command, judged_packets, last_object, other,
-    run, run_json, run_with_code,
+    Directory, REAL, REAL_PACKETS, Run, assert_closed, assert_says, command, judged_packets,
+    last_object, other, run, run_json, run_with_code,
 };
 use burstline_skip::skip;
 use burstline_sys::direct::free_bytes;
@@ -207,8 +207,7 @@ fn the_input_is_never_the_output() {
     fs::copy(REAL, &file).unwrap();
     fs::hard_link(&file, &link).unwrap();
     for output in [&file, &link] {
-        let run = run_with_code(&["capture", &file, "-w", output], 2);
-        assert!(run.stderr.contains("choose another output"), "{}", run.stderr);
+        assert_says(&["capture", &file, "-w", output], 2, "choose another output");
     }
     assert_eq!(fs::read(&file).unwrap(), fs::read(REAL).unwrap());
 }

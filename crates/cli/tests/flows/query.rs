@@ -6,7 +6,8 @@ use std::process::Command;
 use crate::support::live::wait_until;
 use crate::support::service::is_alive;
 use crate::support::{
-    Directory, PROGRAM, Run, command, last_object, regular, run, run_json, run_with_code,
+    Directory, PROGRAM, Run, assert_says, command, last_object, regular, run, run_json,
+    run_with_code,
 };
 use burstline_skip::skip;
 use serde_json::{Value, json};
@@ -129,8 +130,7 @@ fn wrong_sql_has_its_place_and_nothing_but_the_tree_is_read() {
     fs::write(format!("{folder}/.part-x.parquet"), "half").unwrap();
     assert_eq!(rows(&["SELECT count(*) FROM flows", &tree]), [json!([80])]);
     fs::write(format!("{folder}/part-x.parquet"), "half").unwrap();
-    let done = run_with_code(&["query", "SELECT count(*) FROM flows", &tree], 1);
-    assert!(done.stderr.contains("part-x.parquet"), "{}", done.stderr);
+    assert_says(&["query", "SELECT count(*) FROM flows", &tree], 1, "part-x.parquet");
 }
 
 #[test]
@@ -206,12 +206,10 @@ fn what_is_missing_is_named_with_the_remedy() {
         (&["rates", "x", "--from", "+5s"], "a tree has no first packet"),
         (&["rates", "x", "--csv", "--json"], "cannot be used with"),
     ] {
-        let done = run_with_code(&[&["query"], arguments].concat(), 2);
-        assert!(done.stderr.contains(wanted), "{}", done.stderr);
+        assert_says(&[&["query"], arguments].concat(), 2, wanted);
     }
     let shown = run(&["query", "scan", "x", "--show"]);
     assert!(shown.stdout.contains("FROM flows") && !shown.stdout.contains('{'), "{}", shown.stdout);
     let Some(_) = tree(&directory) else { return };
-    let done = run_with_code(&["query", "rates", &directory.file("nowhere")], 1);
-    assert!(done.stderr.contains("nowhere: no such folder"), "{}", done.stderr);
+    assert_says(&["query", "rates", &directory.file("nowhere")], 1, "nowhere: no such folder");
 }

@@ -6,7 +6,8 @@ use std::process::Stdio;
 
 use crate::support::live::wait_until;
 use crate::support::{
-    Directory, REAL, REAL_PACKETS, assert_closed, command, run, run_json, run_with_code,
+    Directory, REAL, REAL_PACKETS, assert_closed, assert_says, command, run, run_json,
+    run_with_code,
 };
 
 const MODES: [&str; 3] = ["writeback", "inline", "contiguous"];
@@ -120,9 +121,7 @@ fn faults_are_named_and_the_ledger_closes() {
         ("loop=99999999", "must be 0-1048576"),
         ("colour=red", "has no key 'colour'"),
     ] {
-        let refused = run(&["count", &format!("nicsim:a?{wrong}")]);
-        assert_eq!(refused.code, Some(2), "{wrong}: {}", refused.stderr);
-        assert!(refused.stderr.contains(word), "{wrong}: {}", refused.stderr);
+        assert_says(&["count", &format!("nicsim:a?{wrong}")], 2, word);
     }
 }
 
@@ -131,12 +130,7 @@ fn a_trace_never_overwrites_what_the_job_has() {
     let directory = Directory::new("nicsim-trace");
     let (own, steps) = (directory.file("own.pcap"), directory.file("steps"));
     fs::copy(REAL, &own).unwrap();
-    let refused = run(&["count", &format!("nicsim:a?source={own}&trace={own}")]);
-    assert!(
-        refused.code == Some(2) && refused.stderr.contains("another output"),
-        "{}",
-        refused.stderr
-    );
+    assert_says(&["count", &format!("nicsim:a?source={own}&trace={own}")], 2, "another output");
     assert_eq!(fs::read(&own).unwrap(), fs::read(REAL).unwrap());
     // The trace of an earlier run is truncated.
     fs::write(&steps, vec![b'~'; 1 << 20]).unwrap();

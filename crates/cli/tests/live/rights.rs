@@ -13,8 +13,8 @@ use burstline_sys::users::{Account, account};
 use crate::support::endless::{end, start};
 use crate::support::live::{statuses, wait_until};
 use crate::support::{
-    Directory, PROGRAM, REAL, assert_closed, command, is_root, other, other_or_skip, run_json,
-    run_with_code,
+    Directory, PROGRAM, REAL, assert_closed, assert_says, command, is_root, other, other_or_skip,
+    run_json,
 };
 
 /// Returns an unprivileged user.
@@ -64,8 +64,7 @@ fn later_files_are_made_by_the_user_or_the_job_does_not_begin() {
     let directory = Directory::new("rights-files");
     let file = directory.file("x.pcapng");
     let job = ["capture", REAL, "-w", &file, "-b", "packets:100", "-Z", "nobody"];
-    let refused = run_with_code(&job, 1);
-    assert!(refused.stderr.contains("Permission denied"), "{}", refused.stderr);
+    assert_says(&job, 1, "Permission denied");
     chown(&directory.0, Some(nobody.user), None).unwrap();
     run_json(&job, 0);
     let files = fs::read_dir(&directory.0).unwrap().flatten();
@@ -74,8 +73,7 @@ fn later_files_are_made_by_the_user_or_the_job_does_not_begin() {
     // It takes no rights to give a file to oneself.
     let owner = format!("{}:{}", nobody.user, nobody.group);
     run_json(&[&job[..], &["--owner", &owner]].concat(), 0);
-    let foreign = run_with_code(&[&job[..], &["--owner", "1:2"]].concat(), 2);
-    assert!(foreign.stderr.contains("or -Z USER"), "{}", foreign.stderr);
+    assert_says(&[&job[..], &["--owner", "1:2"]].concat(), 2, "or -Z USER");
 }
 
 #[test]
@@ -84,8 +82,7 @@ fn who_cannot_become_the_user_is_told_at_once() {
         (&["-Z", "no-such-user"][..], "there is no user 'no-such-user'"),
         (&["-Z", "root", "--keep-privileges"], "cannot be used with"),
     ] {
-        let run = run_with_code(&[&["count", REAL], flags].concat(), 2);
-        assert!(run.stderr.contains(what), "{}", run.stderr);
+        assert_says(&[&["count", REAL], flags].concat(), 2, what);
     }
     let Some(nobody) = nobody() else { return };
     let mut other = command(&["count", "gen:?packets=9", "-Z", "root"]);

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::support::live::wait_until;
 use crate::support::{
-    Directory, assert_closed, capinfos, command, is_root, judged_packets, last_object, other, run,
-    run_json, run_with_code, xorshift,
+    Directory, assert_closed, assert_says, capinfos, command, is_root, judged_packets, last_object,
+    other, run, run_json, run_with_code, xorshift,
 };
 use burstline_skip::{ledger, skip};
 use burstline_wire::files::{
@@ -276,8 +276,7 @@ fn a_recording_that_was_broken_off_goes_on_in_a_next_file() {
         assert!(!run(&rotate).stderr.contains("resumes after"), "{name}");
         assert!(run(&rotate).stderr.contains(newest), "{name}: the newest");
     }
-    let pipe = run(&["capture", "gen:?packets=1", "-w", "-", "--resume"]);
-    assert!(pipe.code == Some(2) && pipe.stderr.contains("one regular file"), "{}", pipe.stderr);
+    assert_says(&["capture", "gen:?packets=1", "-w", "-", "--resume"], 2, "one regular file");
 }
 
 /// A file that ends within its first segment is plain: like an empty one, it has no numbers.

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::live::{Live, wait_until};
-use crate::support::{Directory, run};
+use crate::support::{Directory, assert_says, run};
 use crate::watched::{Watched, scraped};
 use burstline_skip::skip;
 use burstline_testbed::{Bed, Killed};
@@ -230,8 +230,7 @@ fn an_address_that_cannot_be_had_is_one_line() {
     let refused = run(&["count", "gen:?packets=10", "--metrics", &address]);
     assert_eq!((refused.code, refused.stderr.lines().count()), (Some(1), 1), "{}", refused.stderr);
     assert!(refused.stderr.contains(&format!("--metrics {address}: ")), "{}", refused.stderr);
-    let wrong = run(&["count", "gen:?packets=10", "--metrics", "localhost"]);
-    assert!(wrong.code == Some(2) && wrong.stderr.contains("ADDRESS:PORT"), "{}", wrong.stderr);
+    assert_says(&["count", "gen:?packets=10", "--metrics", "localhost"], 2, "ADDRESS:PORT");
 }
 
 const ALERTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/alerts.yml");

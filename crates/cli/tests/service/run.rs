@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::live::wait_until;
 use crate::support::service::{Service, is, is_alive, ledger};
-use crate::support::{Directory, assert_closed, other, run, run_with_code};
+use crate::support::{Directory, assert_closed, assert_says, other, run, run_with_code};
 use burstline_testbed::signal;
 use serde_json::Value;
 
@@ -55,8 +55,7 @@ fn a_file_with_faults_starts_nothing_and_names_them_all() {
         assert_eq!(lines[2], format!("burstline: {path}: 2 errors; nothing was started"));
         assert!(!fs::exists(&output).unwrap());
     }
-    let absent = run_with_code(&["run", &directory.file("absent.toml")], 2);
-    assert!(absent.stderr.contains("cannot be read: No such file"), "{}", absent.stderr);
+    assert_says(&["run", &directory.file("absent.toml")], 2, "cannot be read: No such file");
     fs::write(&path, endless("a", "quiet = true")).unwrap();
     let good = run_with_code(&["run", "--check", &path], 0);
     let command = "a: burstline count --quiet -- 'gen:?rate=2k&pace=yes&flows=4'\n";
@@ -137,9 +136,7 @@ fn a_file_that_is_no_regular_file_is_refused_at_once() {
     let path = directory.file("site.toml");
     assert!(other("mkfifo", &[&path]).is_some_and(|made| made.code == Some(0)));
     for file in [&path, "/dev/zero", "/"] {
-        let run = run(&["run", "--check", file]);
-        assert_eq!(run.code, Some(2), "{file}");
-        assert!(run.stderr.contains("cannot be read: "), "{file}: {}", run.stderr);
+        assert_says(&["run", "--check", file], 2, "cannot be read: ");
     }
 }
 

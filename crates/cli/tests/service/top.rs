@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::emulator::screen;
 use crate::support::live::wait_until;
 use crate::support::sharing::Names;
-use crate::support::{PROGRAM, hangup, run, run_with_code};
+use crate::support::{PROGRAM, assert_says, hangup, run, run_with_code};
 use crate::watched::Watched;
 use burstline_testbed::{Terminal, signal};
 
@@ -66,8 +66,7 @@ fn a_server_that_says_nothing_or_never_ends_its_head_is_left() {
         thread::park();
     });
     for said in ["this is not a burstline job", "no data for 5s"] {
-        let run = run_with_code(&["top", &address, "--once"], 1);
-        assert!(run.stderr.contains(said), "{said}: {}", run.stderr);
+        assert_says(&["top", &address, "--once"], 1, said);
     }
 }
 

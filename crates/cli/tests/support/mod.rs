@@ -64,6 +64,13 @@ pub(crate) fn run_with_code(arguments: &[&str], code: i32) -> Run {
     run
 }
 
+/// Runs the program, and checks the exit code and a part of what it says on stderr.
+#[track_caller]
+pub(crate) fn assert_says(arguments: &[&str], code: i32, said: &str) {
+    let stderr = run_with_code(arguments, code).stderr;
+    assert!(stderr.contains(said), "{arguments:?}: '{said}' is not in {stderr}");
+}
+
 /// Runs the program with `--json`, checks the exit code, and returns the last object.
 pub(crate) fn run_json(arguments: &[&str], code: i32) -> Value {
     last_object(&run_with_code(&[arguments, &["--json"]].concat(), code).stdout)

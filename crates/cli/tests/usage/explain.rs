@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{Directory, run, run_json, run_with_code};
+use crate::support::{Directory, assert_says, run, run_json, run_with_code};
 
 #[test]
 fn a_loss_of_a_report_is_explained() {
@@ -32,8 +32,7 @@ fn all_names_are_there_and_a_wrong_one_is_corrected() {
         let text = run(&["explain", entry["name"].as_str().unwrap()]);
         assert_eq!(text.code, Some(0), "{entry}");
     }
-    let wrong = run(&["explain", "rx_ring_ful"]);
-    assert!(wrong.code == Some(2) && wrong.stderr.contains("rx_ring_full"), "{}", wrong.stderr);
+    assert_says(&["explain", "rx_ring_ful"], 2, "rx_ring_full");
 }
 
 /// Each name that a line `lost` or `no flow` can have, from the tables of the pages.
