@@ -229,12 +229,12 @@ pub(crate) fn run(
 }
 
 /// Runs a job and shows its progress; `keeps_privileges` as in [`run`].
-pub(crate) fn watch(
+pub(crate) fn watch<T: Send + 'static>(
     view: &mut View,
     run: &Run<'_>,
     keeps_privileges: bool,
-    work: impl FnOnce() -> Result<Report, EngineError> + Send,
-) -> Result<Report, Failure> {
+    work: impl FnOnce() -> Result<T, EngineError> + Send,
+) -> Result<T, Failure> {
     let mut server = Server::bind(view.places())?;
     for words in server.iter().flat_map(Server::words) {
         view.announce(&words);
@@ -289,7 +289,7 @@ pub(crate) fn start<'s>(
 }
 
 /// Shows a job until it ends.
-fn show(view: &mut View, run: &Run<'_>, receive: &Receiver<Event>) -> Result<Report, EngineError> {
+fn show<T>(view: &mut View, run: &Run<'_>, receive: &Receiver<Event<T>>) -> Result<T, EngineError> {
     let mut due = Instant::now();
     let mut is_started = false;
     let mut losing = Losing::default();
@@ -347,9 +347,9 @@ impl Drop for Over<'_> {
 }
 
 /// Events for the thread that shows a job.
-enum Event {
+enum Event<T> {
     /// The job has ended.
-    Done(Box<Result<Report, EngineError>>),
+    Done(Box<Result<T, EngineError>>),
     /// A signal asked for statistics.
     Asked,
 }

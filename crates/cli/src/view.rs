@@ -22,13 +22,14 @@ pub(crate) use questions::{archive, doctor, fetch, logs, query};
 use std::cell::RefCell;
 use std::fs::Metadata;
 use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use burstline_engine::{Bounced, Generated, InlineReport, Report, Snapshot, SwitchStatus, Verdict};
 use burstline_port::Address;
 
 use crate::args::{JobArgs, NOTHING, SourceArgs};
-use crate::failure::complain;
+use crate::failure::{Failure, complain};
 use crate::foreign::{harmless, one_line};
 use crate::live::About;
 use crate::outcome::Outcome;
@@ -366,6 +367,12 @@ const MILLISECONDS_END: usize = "2026-11-21 21:44:01.123".len();
 /// Prints a part of a report on standard output and flushes.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     Stream::Stdout.print(text)
+}
+
+/// Prints all that a verb has to say.
+pub(crate) fn say(text: &str) -> Result<ExitCode, Failure> {
+    print(text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn write(text: &str) -> io::Result<()> {

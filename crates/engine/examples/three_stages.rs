@@ -10,7 +10,7 @@
 use std::error::Error;
 use std::sync::atomic::AtomicBool;
 
-use burstline_engine::{CaptureOptions, Inlet, Pipeline, Progress, Run, Threads};
+use burstline_engine::{CaptureOptions, Inlet, Pipeline, Progress, Run};
 use burstline_log::LogConfig;
 use burstline_port::OpenOptions;
 
@@ -19,11 +19,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let source = source.unwrap_or_else(|| "gen:?packets=1000000&size=imix".to_owned());
     let ports = OpenOptions::default();
     let mut pipeline = Pipeline::new(CaptureOptions {
-        threads: Threads::default(),
         log: LogConfig { bytes: 8 << 20, ..LogConfig::default() },
-        policy: None,
         table: ports.table.clone(),
-        publish: None,
+        ..CaptureOptions::default()
     });
     let (mut large, mut small) = (0_u64, 0_u64);
     let wire = pipeline.receive("receive", vec![Inlet::open(&source.parse()?, &ports)?]);

@@ -23,9 +23,8 @@ fn run(is_triggered: bool, sink: &'static str) -> (Report, usize) {
     let options = CaptureOptions {
         threads: Threads { receivers: 2, ..Threads::default() },
         log: LogConfig { bytes: 16 << 20, keep_ns: Some(HOUR_NS), ..LogConfig::default() },
-        policy: None,
         table: ports.table.clone(),
-        publish: None,
+        ..CaptureOptions::default()
     };
     let trigger = &AtomicBool::new(is_triggered);
     let flight = FlightOptions { trigger, after_ns: HOUR_NS, triggers_on_loss: false };
@@ -70,11 +69,9 @@ fn a_file_that_breaks_or_cannot_be_made_ends_the_job_with_its_ledger_closed() {
         let (ports, progress) = (OpenOptions::default(), Progress::new(1));
         let source = Inlet::open(&"gen:?rate=100000".parse().unwrap(), &ports).unwrap();
         let options = CaptureOptions {
-            threads: Threads::default(),
             log: LogConfig { bytes: 4 << 20, keep_ns: Some(HOUR_NS), ..LogConfig::default() },
-            policy: None,
             table: ports.table.clone(),
-            publish: None,
+            ..CaptureOptions::default()
         };
         let trigger = &AtomicBool::new(true);
         let flight = FlightOptions { trigger, after_ns: 1, triggers_on_loss: false };

@@ -53,7 +53,7 @@ impl Job {
             log: LogConfig { bytes: self.log_bytes, ..LogConfig::default() },
             policy: self.policy,
             table: ports.table.clone(),
-            publish: None,
+            ..CaptureOptions::default()
         };
         let sink = || {
             let sink = open_sink(&self.sink.parse().unwrap(), &ports)?;

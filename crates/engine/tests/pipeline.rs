@@ -18,8 +18,7 @@ fn ports() -> OpenOptions {
 
 fn options(ports: &OpenOptions, policy: Option<Policy>) -> CaptureOptions {
     let log = LogConfig { bytes: 1 << 20, segment_bytes: 64 << 10, ..LogConfig::default() };
-    let (threads, table) = (Threads::default(), ports.table.clone());
-    CaptureOptions { threads, log, policy, table, publish: None }
+    CaptureOptions { log, policy, table: ports.table.clone(), ..CaptureOptions::default() }
 }
 
 fn open(address: &str, ports: &OpenOptions) -> Vec<Inlet> {

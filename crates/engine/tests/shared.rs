@@ -24,9 +24,9 @@ fn publish(name: &str) -> Report {
     let options = CaptureOptions {
         threads: Threads { receivers: 2, ..Threads::default() },
         log: log_config(),
-        policy: None,
         table: ports.table.clone(),
         publish: Some(PublishConfig { lossless, ..PublishConfig::new(name) }),
+        ..CaptureOptions::default()
     };
     let progress = Progress::new(sources.len());
     let sources = sources.iter().map(open).collect();
@@ -63,13 +63,8 @@ fn several_receive_cores_are_one_name() {
         let recorder = scope.spawn(|| {
             let ports = OpenOptions::default();
             let sources = open(&name, &ports);
-            let options = CaptureOptions {
-                threads: Threads::default(),
-                log: log_config(),
-                policy: None,
-                table: ports.table.clone(),
-                publish: None,
-            };
+            let (log, table) = (log_config(), ports.table.clone());
+            let options = CaptureOptions { log, table, ..CaptureOptions::default() };
             let sink = || open_sink(&"null:".parse().unwrap(), &ports);
             let progress = Progress::new(sources.len());
             capture(sources, sink, &options, &Run::new(&stop, &progress)).unwrap()

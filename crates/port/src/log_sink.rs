@@ -25,8 +25,8 @@ use burstline_sys::clock;
 
 use crate::live::{WAIT, Wait, wait_ns};
 use crate::{
-    Address, AddressError, Capabilities, Key, Loss, LostPackets, OpenOptions, Port, PortAccount,
-    PortError, PortInfo, Sink, TimestampSource,
+    Address, AddressError, Capabilities, Key, Loss, LostPackets, OpenOptions, OpenedSink, Port,
+    PortAccount, PortError, PortInfo, Sink, TimestampSource,
 };
 
 /// The keys of a sink's address.
@@ -64,10 +64,7 @@ struct Settings {
 }
 
 /// Creates a log and publishes it.
-pub(crate) fn open_sink(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Box<dyn Sink>, PortError> {
+pub(crate) fn open_sink(address: &Address, options: &OpenOptions) -> OpenedSink {
     let settings = parse(address)?;
     let (log, writer) = Log::create(LogConfig {
         name: settings.publish.name.clone(),

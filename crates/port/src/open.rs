@@ -112,10 +112,15 @@ pub(crate) enum Probing {
     Interface(fn(&Address, &ProbeOptions, &mut Probe)),
 }
 
-type OpenSink = fn(&Address, &OpenOptions) -> Result<Box<dyn Sink>, PortError>;
-type OpenSources = fn(&Address, &OpenOptions) -> Result<Vec<Box<dyn Source>>, PortError>;
+type OpenSink = fn(&Address, &OpenOptions) -> OpenedSink;
+type OpenSources = fn(&Address, &OpenOptions) -> OpenedSources;
 type OpenCrossings =
     fn([&Address; 2], bool, &Treatment, &OpenOptions) -> Result<Vec<Box<dyn Crossing>>, PortError>;
+
+/// What opening an address returns, by its role.
+pub(crate) type OpenedSink = Result<Box<dyn Sink>, PortError>;
+pub(crate) type OpenedSource = Result<Box<dyn Source>, PortError>;
+pub(crate) type OpenedSources = Result<Vec<Box<dyn Source>>, PortError>;
 
 /// The scheme of files.
 pub(crate) const FILE: &str = "file";
@@ -165,10 +170,7 @@ pub const SCHEMES: &[Scheme] = &[
         help: "the capture files of a folder, or those that match a pattern, in time order as one \
                source",
         example: "set:/var/rec/*.pcapng",
-        source: Some(Face {
-            keys: &[],
-            open: |address, options| Ok(vec![file::open_set_address(address, options)?]),
-        }),
+        source: Some(Face { keys: &[], open: file::open_set_address }),
         ..PLAIN
     },
     Scheme {
@@ -177,10 +179,7 @@ pub const SCHEMES: &[Scheme] = &[
         help: "copies of the packets that a network interface receives and sends; sends through \
                it; needs CAP_NET_RAW",
         example: "afpacket:eth0?direction=in",
-        source: Some(Face {
-            keys: afpacket::KEYS,
-            open: |address, options| Ok(vec![afpacket::open_source(address, options)?]),
-        }),
+        source: Some(Face { keys: afpacket::KEYS, open: afpacket::open_sources }),
         sink: Some(Face { keys: afpacket::SINK_KEYS, open: afpacket::open_sink }),
         probing: Probing::Interface(afpacket::probe),
         interface: Some(InterfaceName::Whole),
@@ -223,10 +222,7 @@ pub const SCHEMES: &[Scheme] = &[
         help: "an interface that the program makes: it receives what the host sends there, and \
                sends to the host; needs CAP_NET_ADMIN",
         example: "tap:host0?mtu=9000",
-        source: Some(Face {
-            keys: tap::KEYS,
-            open: |address, options| Ok(vec![tap::open_source(address, options)?]),
-        }),
+        source: Some(Face { keys: tap::KEYS, open: tap::open_sources }),
         sink: Some(Face { keys: tap::SINK_KEYS, open: tap::open_sink }),
         probing: Probing::Machine(tap::probe),
         is_device: true,
@@ -238,10 +234,7 @@ pub const SCHEMES: &[Scheme] = &[
         help: "a guest's network card (vhost-user, device side) at the socket PATH: receives what \
                the guest sends, and sends to it",
         example: "vhost:/run/vm1.sock",
-        source: Some(Face {
-            keys: vhost::KEYS,
-            open: |address, options| Ok(vec![peer::open_source::<vhost::Port>(address, options)?]),
-        }),
+        source: Some(Face { keys: vhost::KEYS, open: peer::open_sources::<vhost::Port> }),
         sink: Some(Face { keys: vhost::SINK_KEYS, open: peer::open_sink::<vhost::Port> }),
         is_device: true,
         ..PLAIN
@@ -252,10 +245,7 @@ pub const SCHEMES: &[Scheme] = &[
         help: "another dataplane (VPP, DPDK) at the socket PATH, through shared memory: receives \
                what it sends, and sends to it",
         example: "memif:/run/memif.sock?client",
-        source: Some(Face {
-            keys: memif::KEYS,
-            open: |address, options| Ok(vec![peer::open_source::<memif::Port>(address, options)?]),
-        }),
+        source: Some(Face { keys: memif::KEYS, open: peer::open_sources::<memif::Port> }),
         sink: Some(Face { keys: memif::SINK_KEYS, open: peer::open_sink::<memif::Port> }),
         is_device: true,
         ..PLAIN
@@ -284,10 +274,7 @@ pub const SCHEMES: &[Scheme] = &[
         name: "gen",
         help: "generates packets of given sizes, flows and rate; as a sink, discards",
         example: "gen:?packets=1000&size=64&flows=16",
-        source: Some(Face {
-            keys: GENERATOR_KEYS,
-            open: |address, options| Ok(vec![generator::open_source(address, options)?]),
-        }),
+        source: Some(Face { keys: GENERATOR_KEYS, open: generator::open_sources }),
         sink: Some(Face { keys: &[], open: generator::open_sink }),
         ..PLAIN
     },

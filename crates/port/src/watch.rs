@@ -7,7 +7,7 @@ use std::io;
 
 use burstline_sys::interface::{Interface, LinkState};
 
-use crate::PortAccount;
+use crate::{PortAccount, PortError};
 
 /// Time between two checks, in ns. A check takes a few microseconds.
 const INTERVAL_NS: u64 = 50_000_000;
@@ -50,6 +50,16 @@ impl Watch {
         self.is_gone
     }
 
+    /// Returns the error of a port whose interface was deleted.
+    pub(crate) fn gone(&self) -> PortError {
+        PortError::InterfaceGone { interface: self.name().to_owned() }
+    }
+
+    /// Returns the error of an action on the interface.
+    pub(crate) fn failed(&self, action: &'static str, error: io::Error) -> PortError {
+        PortError::Io { action, path: self.name().into(), error }
+    }
+
     /// Makes the next check happen without delay.
     pub(crate) fn look_at_once(&mut self) {
         self.due_ns = 0;
@@ -63,12 +73,13 @@ impl Watch {
         now_ns: u64,
         state: impl FnOnce() -> io::Result<LinkState>,
         account: &mut PortAccount,
-    ) -> io::Result<bool> {
+    ) -> Result<bool, PortError> {
         if now_ns < self.due_ns || self.is_gone {
             return Ok(false);
         }
         self.due_ns = now_ns + INTERVAL_NS;
-        self.compare(state()?, account);
+        let now = state().map_err(|error| self.failed("watch", error))?;
+        self.compare(now, account);
         Ok(true)
     }
 

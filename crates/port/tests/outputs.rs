@@ -429,8 +429,8 @@ fn the_closing_counts_are_in_the_file_and_a_file_without_packets_is_valid() {
     for (format, packets) in [("segment=64k", 3), ("format=pcapng", 3), ("segment=1M", 0)] {
         let job = OpenOptions::default();
         let path = folder.path("counted");
-        let from = format!("gen:?packets={packets}&start=1");
-        let mut from = source(&from, &job).unwrap();
+        let name = format!("gen:?packets={packets}&start=1");
+        let mut from = source(&name, &job).unwrap();
         let mut to = sink(&format!("file:{}?{format}", path.display()), &job).unwrap();
         pump(&mut *from, &mut *to).unwrap();
         to.set_totals(&[InterfaceTotals {
@@ -448,12 +448,8 @@ fn the_closing_counts_are_in_the_file_and_a_file_without_packets_is_valid() {
         assert_eq!((counters.received, counters.missed), (Some(9), Some(4)), "{format}");
         assert_eq!((counters.lost, counters.delivered), (Some(2), Some(packets)), "{format}");
         assert_eq!(counters.accepted, Some(8), "{format}");
-        assert_eq!(decoder.interfaces()[0].name, from_name(packets));
+        assert_eq!(decoder.interfaces()[0].name, name);
     }
-}
-
-fn from_name(packets: u64) -> String {
-    format!("gen:?packets={packets}&start=1")
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub use injector::{
     Amount, Flows, INJECTED_BYTES_MAX, INJECTED_BYTES_MIN, Injected, Injector, InjectorError,
     InjectorOptions, Target,
 };
-pub use program::Program;
+pub use program::{Killed, Program};
 pub use server::serve_bytes;
 pub use signal::signal;
 pub use terminal::Terminal;

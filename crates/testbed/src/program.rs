@@ -6,6 +6,7 @@
 //! changed. If only the thread would end, [`start`] does not return before.
 
 use std::io::{self, Read};
+use std::ops::{Deref, DerefMut};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, process, thread};
@@ -33,8 +34,33 @@ pub(crate) const HOST_THREAD: &str = "testbed-host";
 /// Arguments of [`command`] before the program's name.
 const WRAPPER_ARGUMENTS: usize = 7;
 
+/// A child that is killed when this is dropped, so that a failing test leaves no process behind.
+pub struct Killed(pub Child);
+
+impl Deref for Killed {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Killed {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A program that runs on a host. Dropping it kills it.
-pub struct Program(Child);
+pub struct Program(Killed);
 
 impl Program {
     /// Returns its pid.
@@ -44,7 +70,6 @@ impl Program {
 
     /// Kills the program with SIGKILL and waits until it is gone.
     pub fn kill(&mut self) {
-        // The program may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -94,12 +119,6 @@ impl Program {
     }
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
 /// Makes the command that runs `name` and dies with its starter.
 pub(crate) fn command(name: &str, arguments: &[&str]) -> Command {
     let check = format!("[ $PPID = {} ] && exec \"$@\"", process::id());
@@ -118,7 +137,7 @@ pub(crate) fn start(command: &mut Command) -> io::Result<Program> {
     while fs::read_to_string(&name).is_ok_and(is_early) {
         thread::yield_now();
     }
-    Ok(Program(child))
+    Ok(Program(Killed(child)))
 }
 
 /// Returns the output of a command if it succeeded.

@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,12 +16,14 @@ use std::time::{Duration, Instant};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
+use crate::Killed;
+
 /// A terminal, and the program in it.
 pub struct Terminal {
+    child: Killed,
     master: File,
     /// The program's side, so that its state can be read after the program has ended.
     slave: File,
-    child: Child,
     shown: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -59,7 +61,7 @@ impl Terminal {
                 shown.extend_from_slice(&place[..bytes]);
             }
         });
-        Ok(Self { master, slave, child, shown })
+        Ok(Self { master, slave, child: Killed(child), shown })
     }
 
     /// Types keys.
@@ -113,14 +115,6 @@ impl Terminal {
             }
             thread::sleep(Duration::from_millis(10));
         }
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        // The program may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

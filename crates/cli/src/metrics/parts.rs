@@ -18,6 +18,9 @@ use crate::live::{Live, log_percent};
 /// The labels of a line.
 type Labels = Vec<(&'static str, String)>;
 
+/// The lines of a family.
+type Lines = Vec<(Labels, Number)>;
+
 /// A value.
 enum Number {
     Whole(u64),
@@ -40,22 +43,14 @@ struct Part {
     name: &'static str,
     kind: MetricType,
     help: &'static str,
-    lines: fn(&Live) -> Vec<(Labels, Number)>,
+    lines: fn(&Live) -> Lines,
 }
 
-const fn counter(
-    name: &'static str,
-    help: &'static str,
-    lines: fn(&Live) -> Vec<(Labels, Number)>,
-) -> Part {
+const fn counter(name: &'static str, help: &'static str, lines: fn(&Live) -> Lines) -> Part {
     Part { name, kind: MetricType::Counter, help, lines }
 }
 
-const fn gauge(
-    name: &'static str,
-    help: &'static str,
-    lines: fn(&Live) -> Vec<(Labels, Number)>,
-) -> Part {
+const fn gauge(name: &'static str, help: &'static str, lines: fn(&Live) -> Lines) -> Part {
     Part { name, kind: MetricType::Gauge, help, lines }
 }
 
@@ -171,7 +166,7 @@ fn seconds(ns: u64) -> Number {
     Number::Real(ns as f64 / 1e9)
 }
 
-fn of_sources(live: &Live, count: fn(&Standing) -> Number) -> Vec<(Labels, Number)> {
+fn of_sources(live: &Live, count: fn(&Standing) -> Number) -> Lines {
     let line = |place: &Place| {
         let labels = vec![("source", place.name.clone()), ("number", place.number.to_string())];
         (labels, count(&place.standing))
@@ -180,7 +175,7 @@ fn of_sources(live: &Live, count: fn(&Standing) -> Number) -> Vec<(Labels, Numbe
 }
 
 /// Returns a line for each ring that a source reports.
-fn of_rings(live: &Live, count: fn(&RingFill) -> u64) -> Vec<(Labels, Number)> {
+fn of_rings(live: &Live, count: fn(&RingFill) -> u64) -> Lines {
     let line = |place: &Place, ring: &RingFill| {
         let labels = vec![
             ("source", place.name.clone()),
@@ -200,18 +195,18 @@ fn stage_labels(number: usize, stage: &StageNow) -> Labels {
     vec![("stage", stage.place.name.clone()), ("number", number.to_string())]
 }
 
-fn of_stages(live: &Live, count: fn(&StageNow) -> Number) -> Vec<(Labels, Number)> {
+fn of_stages(live: &Live, count: fn(&StageNow) -> Number) -> Lines {
     let stages = live.stages.iter().enumerate();
     stages.map(|(number, stage)| (stage_labels(number, stage), count(stage))).collect()
 }
 
-fn of_logs(live: &Live, count: fn(&burstline_engine::LogNow) -> Number) -> Vec<(Labels, Number)> {
+fn of_logs(live: &Live, count: fn(&burstline_engine::LogNow) -> Number) -> Lines {
     let logs = live.logs.iter().enumerate();
     logs.map(|(number, log)| (vec![("log", number.to_string())], count(log))).collect()
 }
 
 /// Returns a line for each seat of the job's own threads.
-fn own_lags(live: &Live) -> Vec<(Labels, Number)> {
+fn own_lags(live: &Live) -> Lines {
     let line = |log: usize, reader: &OwnReader| {
         let labels = vec![("log", log.to_string()), ("seat", reader.seat.to_string())];
         (labels, Number::Whole(reader.lag_packets))
@@ -221,7 +216,7 @@ fn own_lags(live: &Live) -> Vec<(Labels, Number)> {
 }
 
 /// Returns a line for each seat that is taken now. Readers that have left have no line.
-fn of_readers(live: &Live, count: fn(&ReaderStatus) -> u64) -> Vec<(Labels, Number)> {
+fn of_readers(live: &Live, count: fn(&ReaderStatus) -> u64) -> Lines {
     let line = |reader: &ReaderStatus| {
         let labels = vec![
             ("log", reader.log.to_string()),

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::slice;
 
-use burstline_engine::{Progress, Report, Workers, open_bounce, open_inline};
+use burstline_engine::{Progress, Workers, open_bounce, open_inline};
 use burstline_port::{OpenOptions, Treatment};
 
 use crate::args::BounceArgs;
@@ -52,12 +52,9 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
     inline.iter().for_each(|inline| inline.show(&progress));
     let mut view = View::new("bounce", common, Stream::beside(slice::from_ref(&args.to)));
     let run = common.run(&stop, &progress);
-    let mut done = None;
-    job::watch(&mut view, &run, common.keep_privileges, || {
-        done = Some(burstline_engine::bounce(crossings, &placed.threads, &run)?);
-        Ok(Report::default())
+    let mut bounced = job::watch(&mut view, &run, common.keep_privileges, || {
+        burstline_engine::bounce(crossings, &placed.threads, &run)
     })?;
-    let Some(mut bounced) = done else { return Err(Failure::new("nothing was bounced")) };
     let mut report = std::mem::take(&mut bounced.report);
     bounced.inline = job::end_inline(inline, &stop, &mut report);
     job::conclude(&view.with_bounced(bounced), &report, &common.demands())

@@ -26,15 +26,10 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
     run.limits.packets = None;
     let mut view = View::new("generate", common, Stream::beside(slice::from_ref(&args.output)))
         .with_sink(&args.output);
-    let mut about = None;
-    let report = job::watch(&mut view, &run, common.keep_privileges, || {
+    let mut generated = job::watch(&mut view, &run, common.keep_privileges, || {
         let open = || common.open_sink(&args.output, &ports);
-        let generated = burstline_engine::generate(source, open, &threads, &run)?;
-        about = Some(generated);
-        Ok(burstline_engine::Report::default())
-    });
-    report?;
-    let Some(mut generated) = about else { return Err(Failure::new("nothing was generated")) };
+        burstline_engine::generate(source, open, &threads, &run)
+    })?;
     let report = std::mem::take(&mut generated.report);
     job::conclude(&view.with_generated(generated), &report, &common.demands())
 }

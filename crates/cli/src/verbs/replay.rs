@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use burstline_engine::{Inlet, Progress, Report, Workers};
+use burstline_engine::{Inlet, Progress, Workers};
 use burstline_port::{
     Address, InterfaceKey, OpenOptions, Rate, ReplayOptions, Routes, Timing, open_replay,
 };
@@ -52,14 +52,10 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let progress = Progress::new(1).named(job::names(std::slice::from_ref(&source)));
     let run = common.run(&stop, &progress);
     let mut view = View::new("replay", common, Stream::beside(&sinks));
-    let mut about = None;
-    job::watch(&mut view, &run, common.keep_privileges, || {
+    let mut played = job::watch(&mut view, &run, common.keep_privileges, || {
         let open = || sinks.iter().map(|sink| common.open_sink(sink, &ports)).collect();
-        let played = burstline_engine::replay(source, &routes, open, &threads, &run)?;
-        about = Some(played);
-        Ok(Report::default())
+        burstline_engine::replay(source, &routes, open, &threads, &run)
     })?;
-    let Some(mut played) = about else { return Err(Failure::new("nothing was replayed")) };
     let report = std::mem::take(&mut played.report);
     job::conclude(&view.with_generated(played), &report, &common.demands())
 }

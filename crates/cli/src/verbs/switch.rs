@@ -10,7 +10,7 @@ use std::thread;
 use std::time::SystemTime;
 
 use burstline_engine::{
-    Fabric, INLINE_WORKERS_MAX, Inline, InlinePorts, OpenedPort, Progress, Report, SwitchHandle,
+    Fabric, INLINE_WORKERS_MAX, Inline, InlinePorts, OpenedPort, Progress, SwitchHandle,
     SwitchPort, Switched, Workers,
 };
 use burstline_port::{Address, OpenOptions};
@@ -120,7 +120,6 @@ fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
     inline.iter().for_each(|inline| inline.show(&progress));
     let mut view = View::new("switch", common, Stream::Stdout);
     let run = common.run(&stop, &progress);
-    let mut done = None;
     let outcome = thread::scope(|scope| {
         let serving = server.as_ref().map(Server::end);
         if let Some(server) = server {
@@ -129,18 +128,14 @@ fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
             job::start(scope, "control", control)?;
         }
         let outcome = job::watch(&mut view, &run, common.keep_privileges, || {
-            done = Some(burstline_engine::switch(fabric, orders, &placed.threads, &run)?);
-            Ok(Report::default())
+            burstline_engine::switch(fabric, orders, &placed.threads, &run)
         });
         if let Some(end) = serving {
             end.raise();
         }
         outcome
     });
-    outcome?;
-    let Some(Switched { mut report, status }) = done else {
-        return Err(Failure::new("nothing was switched"));
-    };
+    let Switched { mut report, status } = outcome?;
     let inline = job::end_inline(inline, &stop, &mut report);
     let view = view.with_switched(status, inline);
     job::conclude(&view, &report, &common.demands())

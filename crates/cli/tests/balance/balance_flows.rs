@@ -59,9 +59,7 @@ fn each_flow_is_at_one_worker_with_both_directions_and_fragments() {
     iperf3(&bed, FAR_ADDRESS, &long).unwrap();
     send(&bed.near, NEAR, datagrams(FLOWS, 10, false));
     send(&bed.far, FAR, datagrams(FLOWS, 10, true));
-    live.interrupt();
-    let (is_success, report) = live.end();
-    assert!(is_success, "{report}");
+    let report = live.stop();
     let files = workers(&template, &report);
     let frames: Vec<_> = files.iter().map(|(path, _)| frames_of(path)).collect();
     for ((path, packets), frames) in files.iter().zip(&frames) {
@@ -194,9 +192,8 @@ fn a_sensor_on_a_workers_interface_sees_just_its_packets() {
     let before = bed.far.counts(FAR).received;
     send(&bed.near, NEAR, sent.clone());
     wait_until("all have come", || bed.far.counts(FAR).received - before == sent.len() as u64);
-    live.interrupt();
-    let (is_success, report) = live.end();
-    assert!(is_success && report["total"]["delivered"] == sent.len(), "{report}");
+    let report = live.stop();
+    assert!(report["total"]["delivered"] == sent.len(), "{report}");
     let counts = workers("{k}", &report);
     let seen: Vec<_> = sensors
         .into_iter()

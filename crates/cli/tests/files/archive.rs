@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::support::sharing::{pcap_header, pcap_packets};
 use crate::support::{
-    Directory, PROGRAM, REAL, REAL_PACKETS, assert_closed, judged_packets, last_object, other,
-    other_or_skip, regular, run, run_json,
+    Directory, PROGRAM, REAL, REAL_PACKETS, assert_closed, assert_says, judged_packets,
+    last_object, other, other_or_skip, regular, run, run_json, run_with_code,
 };
 use serde_json::Value;
 
@@ -108,8 +108,7 @@ fn check_reads_every_format_and_knows_which_have_no_checksum() {
     assert_eq!(all["files"].as_array().unwrap().len(), 5, "{all}");
     let text = run(&["check", &cut]).stdout;
     assert!(text.contains(&format!("before packet {REAL_PACKETS}")), "{text}");
-    let none = run(&["check", &directory.file("nothing")]);
-    assert!(none.code == Some(1) && none.stderr.contains("nothing"), "{}", none.stderr);
+    assert_says(&["check", &directory.file("nothing")], 1, "nothing");
 }
 
 #[test]
@@ -136,9 +135,7 @@ fn recover_writes_what_is_sound_and_lists_what_is_not() {
             assert!(output.ends_with(".pcap") || after == rest, "another order");
         }
     }
-    let same = run(&["recover", &file, "-w", &file]);
-    assert_eq!(same.code, Some(2), "{}", same.stderr);
-    assert!(same.stderr.contains("already reads or writes"), "{}", same.stderr);
+    assert_says(&["recover", &file, "-w", &file], 2, "already reads or writes");
     assert_eq!(fs::read(&file).unwrap(), damaged);
 }
 
@@ -204,8 +201,7 @@ fn info_says_what_capinfos_says() {
 }
 
 fn run_text(arguments: &[&str]) -> String {
-    let run = run(arguments);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = run_with_code(arguments, 0);
     run.stdout
 }
 
@@ -339,8 +335,7 @@ fn extract_passes_segments_that_cannot_hold_an_answer() {
 
 #[test]
 fn what_an_extract_found_before_a_failure_is_kept_and_counted() {
-    let full = run(&["extract", REAL, "-w", "/dev/full", "--json"]);
-    assert_eq!(full.code, Some(1), "{}", full.stderr);
+    let full = run_with_code(&["extract", REAL, "-w", "/dev/full", "--json"], 1);
     assert!(full.stderr.contains("No space left"), "{}", full.stderr);
     let report = last_object(&full.stdout);
     assert_eq!((&report["success"], &report["unaccounted"]), (&false.into(), &0.into()));
@@ -373,8 +368,7 @@ fn what_cannot_be_asked_is_said() {
         (&["--filter", "udp prot 53"], "udp prot 53"),
         (&["-"], "not a regular file"),
     ] {
-        let run = run(&[&["extract", REAL], flags].concat());
-        assert!(run.code == Some(2) && run.stderr.contains(word), "{flags:?}: {}", run.stderr);
+        assert_says(&[&["extract", REAL], flags].concat(), 2, word);
     }
 }
 
@@ -419,12 +413,7 @@ fn an_index_answers_as_the_file_does_and_is_made_anew_when_stale() {
     // A file that is not an index is not overwritten.
     let taken = directory.file("x.pcap.bidx");
     fs::write(&taken, "mine").unwrap();
-    let refused = run(&["index", &directory.file("x.pcap")]);
-    assert!(
-        refused.code == Some(1) && refused.stderr.contains("not an index"),
-        "{}",
-        refused.stderr
-    );
+    assert_says(&["index", &directory.file("x.pcap")], 1, "not an index");
     assert_eq!(fs::read(&taken).unwrap(), b"mine");
     let segmented = recording(&directory, "s.pcapng", "gen:?packets=10", &[]);
     let report = run_json(&["index", &segmented], 0);
@@ -471,8 +460,7 @@ fn a_set_is_one_port_in_order_of_time() {
     let some = run_json(&["count", &format!("set:{folder}/[ab].pcap"), "--packets", "1500"], 0);
     assert_eq!(some["total"]["delivered"], 1500);
     assert_closed(&some);
-    let none = run(&["count", &format!("set:{folder}/*.pcapng")]);
-    assert!(none.code == Some(1) && none.stderr.contains("*.pcapng"), "{}", none.stderr);
+    assert_says(&["count", &format!("set:{folder}/*.pcapng")], 1, "*.pcapng");
 }
 
 #[test]

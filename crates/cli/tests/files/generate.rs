@@ -3,7 +3,7 @@
 use crate::support::endless::{end, start};
 use crate::support::live::{Live, wait_until};
 use crate::support::{
-    Directory, PROGRAM, assert_closed, judged_packets, last_object, run, run_json,
+    Directory, PROGRAM, assert_closed, assert_says, judged_packets, last_object, run, run_json,
 };
 use burstline_testbed::{Bed, FAR, NEAR};
 
@@ -101,9 +101,7 @@ fn nonsense_names_the_flag() {
         ("--src 10.0.0.1 --dst ::1", "src has IPv4"),
     ] {
         let arguments = ["generate", "-o", "null:"].into_iter().chain(flags.split(' '));
-        let refused = run(&arguments.collect::<Vec<_>>());
-        assert_eq!(refused.code, Some(2), "{flags}");
-        assert!(refused.stderr.contains(word), "{flags}: {}", refused.stderr);
+        assert_says(&arguments.collect::<Vec<_>>(), 2, word);
     }
 }
 
@@ -151,8 +149,7 @@ fn a_part_of_the_link_and_an_absurd_rate_on_an_interface() {
 #[test]
 fn an_expectation_that_is_not_met_is_a_failure() {
     run_json(&["count", crate::support::REAL, "--expect", "149"], 0);
-    let missed = run(&["count", crate::support::REAL, "--expect", "150"]);
-    assert!(missed.code == Some(1) && missed.stderr.contains("149 packets"), "{}", missed.stderr);
+    assert_says(&["count", crate::support::REAL, "--expect", "150"], 1, "149 packets");
     let unmarked = run(&["count", crate::support::REAL, "--verify"]);
     assert_eq!(unmarked.code, Some(1), "nothing of it was generated");
 }
@@ -175,8 +172,7 @@ fn latencies_are_not_logged_over_what_is_counted() {
     let capture = directory.file("a.pcapng");
     std::fs::copy(crate::support::REAL, &capture).unwrap();
     let job = ["count", &capture, "--verify", "--latency-log", &capture];
-    let run = run(&job);
-    assert!(run.code == Some(2) && run.stderr.contains("another output"), "{}", run.stderr);
+    assert_says(&job, 2, "another output");
     let (kept, before) =
         (std::fs::read(&capture).unwrap(), std::fs::read(crate::support::REAL).unwrap());
     assert!(kept == before, "{} bytes are left", kept.len());

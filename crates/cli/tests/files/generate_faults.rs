@@ -1,52 +1,30 @@
 //! Faults while packets are sent, and an end at any moment: the ledger is exact.
 
-use crate::support::live::wait_until;
+use crate::support::live::{Live, wait_until};
 use crate::support::{Directory, PROGRAM, assert_closed, is_root, last_object, other_or_skip};
 use burstline_skip::skip;
-use burstline_testbed::{Bed, FAR, NEAR, Program};
+use burstline_testbed::{Bed, FAR, NEAR};
 use serde_json::Value;
 
-/// A `generate` on the near host that sends through one of its interfaces.
-struct Sender {
-    program: Program,
-    report: String,
+/// Starts a `generate` on the near host that sends through one of its interfaces.
+fn start(bed: &Bed, directory: &Directory, flags: &str) -> Live {
+    Live::start_on(&bed.near, directory, &format!("generate {flags}"))
 }
 
-impl Sender {
-    fn start(bed: &Bed, directory: &Directory, flags: &str) -> Self {
-        let report = directory.file("report");
-        let job = format!("{PROGRAM} generate {flags} --json --stats 20ms");
-        let script = format!("exec {job} > $0 2> /dev/null");
-        let program = bed.near.start("sh", &["-c", &script, &report], &[]).unwrap();
-        Self { program, report }
-    }
+/// Waits until an interval reports delivered packets.
+fn wait_until_it_sends(sender: &Live) {
+    wait_until("it sends", || {
+        let text = sender.text();
+        let last = text.lines().rfind(|line| line.contains("\"interval\""));
+        last.is_some_and(|line| !line.contains("\"delivered\":0,"))
+    });
+}
 
-    fn text(&self) -> String {
-        std::fs::read_to_string(&self.report).unwrap_or_default()
-    }
-
-    /// Waits until an interval reports delivered packets.
-    fn sends(&self) {
-        wait_until("it sends", || {
-            let text = self.text();
-            let last = text.lines().rfind(|line| line.contains("\"interval\""));
-            last.is_some_and(|line| !line.contains("\"delivered\":0,"))
-        });
-    }
-
-    fn interrupt(&self) {
-        let process = self.program.process_id();
-        burstline_testbed::signal(process, "-INT").unwrap();
-    }
-
-    /// Waits for its end, and returns its success and its closed report.
-    fn end(self) -> (bool, Value) {
-        let (is_success, _) = self.program.finish().unwrap();
-        let report = last_object(&std::fs::read_to_string(&self.report).unwrap());
-        assert_closed(&report);
-        assert_eq!(report["total"]["in_flight"], 0, "{report}");
-        (is_success, report)
-    }
+/// Waits for its end, and returns its success and its closed report.
+fn end(sender: Live) -> (bool, Value) {
+    let (is_success, report) = sender.end();
+    assert_eq!(report["total"]["in_flight"], 0, "{report}");
+    (is_success, report)
 }
 
 /// Returns the sinks that send through the near end.
@@ -56,16 +34,14 @@ fn sinks() -> Vec<&'static str> {
 
 #[test]
 fn an_interrupt_at_top_speed_leaves_nothing_in_flight() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     for sink in sinks() {
         let directory = Directory::new(&format!("generate-stop-{sink}"));
         let before = bed.far.counts(FAR).received;
-        let sender = Sender::start(&bed, &directory, &format!("-o {sink}:{NEAR}"));
-        sender.sends();
+        let sender = start(&bed, &directory, &format!("-o {sink}:{NEAR}"));
+        wait_until_it_sends(&sender);
         sender.interrupt();
-        let (is_success, report) = sender.end();
+        let (is_success, report) = end(sender);
         assert!(is_success, "{sink}: {report}");
         let arrived = bed.far.counts(FAR).received - before;
         assert_eq!(report["total"]["delivered"], arrived, "{sink}: {report}");
@@ -77,11 +53,11 @@ fn a_peer_that_is_deleted_ends_it_by_name() {
     for sink in sinks() {
         let Some(bed) = Bed::or_skip() else { return };
         let directory = Directory::new(&format!("generate-gone-{sink}"));
-        let sender = Sender::start(&bed, &directory, &format!("-o {sink}:{NEAR} --rate 20k"));
-        sender.sends();
+        let sender = start(&bed, &directory, &format!("-o {sink}:{NEAR} --rate 20k"));
+        wait_until_it_sends(&sender);
         // Deleting one end of a veth pair removes the other.
         bed.far.command("ip", &["link", "delete", FAR]).unwrap();
-        let (is_success, report) = sender.end();
+        let (is_success, report) = end(sender);
         let error = report["errors"][0].as_str().unwrap_or_default();
         assert!(!is_success && error.contains("is gone"), "{sink}: {report}");
     }
@@ -92,15 +68,15 @@ fn a_link_that_is_down_for_seconds_costs_packets_by_name_and_it_goes_on() {
     let Some(bed) = Bed::or_skip() else { return };
     for sink in sinks() {
         let directory = Directory::new(&format!("generate-down-{sink}"));
-        let sender = Sender::start(&bed, &directory, &format!("-o {sink}:{NEAR} --rate 20k"));
-        sender.sends();
+        let sender = start(&bed, &directory, &format!("-o {sink}:{NEAR} --rate 20k"));
+        wait_until_it_sends(&sender);
         bed.near.command("ip", &["link", "set", NEAR, "down"]).unwrap();
         wait_until("losses are printed", || sender.text().contains("\"link_down\":"));
         bed.near.command("ip", &["link", "set", NEAR, "up"]).unwrap();
         let before = bed.far.counts(FAR).received;
         wait_until("it sends again", || bed.far.counts(FAR).received > before + 1000);
         sender.interrupt();
-        let (_, report) = sender.end();
+        let (_, report) = end(sender);
         assert!(report["total"]["lost"]["link_down"].as_u64() > Some(0), "{sink}: {report}");
         assert_eq!(report["errors"].as_array().map_or(0, Vec::len), 0, "{sink}: {report}");
     }

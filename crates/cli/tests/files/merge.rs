@@ -8,7 +8,7 @@ use std::{fs, iter, thread};
 
 use crate::support::live::{Live, wait_until};
 use crate::support::sharing::{Names, pcap_header, pcap_packets};
-use crate::support::{Directory, REAL, REAL_PACKETS, assert_closed, other, run, run_json};
+use crate::support::{Directory, REAL, REAL_PACKETS, assert_closed, assert_says, other, run_json};
 use burstline_afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, NEAR};
 use serde_json::Value;
@@ -95,9 +95,7 @@ fn what_cannot_be_is_a_usage_error() {
         (&["merge", REAL, "--format", "pcap"], "--write"),
         (&["merge"], "SOURCE"),
     ] {
-        let run = run(arguments);
-        assert_eq!(run.code, Some(2), "{arguments:?}: {}", run.stderr);
-        assert!(run.stderr.contains(said), "{arguments:?}: {}", run.stderr);
+        assert_says(arguments, 2, said);
     }
 }
 
@@ -178,9 +176,7 @@ fn merge_with_an_idle_one(test: &str, scheme: &str, flags: &str) -> Option<Value
     wait_until("all frames have come", || {
         live.text().lines().any(|line| delivered(line) >= FRAMES)
     });
-    live.interrupt();
-    let (is_success, report) = live.end();
-    assert!(is_success, "{report}");
+    let report = live.stop();
     Some(report)
 }
 

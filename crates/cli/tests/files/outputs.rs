@@ -7,8 +7,8 @@ use std::process::Stdio;
 use crate::support::endless::{end, start};
 use crate::support::live::wait_until;
 use crate::support::{
-    Directory, REAL, REAL_PACKETS, Run, assert_closed, command, judged_packets, last_object, other,
-    run, run_json,
+    Directory, REAL, REAL_PACKETS, Run, assert_closed, assert_says, command, judged_packets,
+    last_object, other, run, run_json, run_with_code,
 };
 use burstline_skip::skip;
 use burstline_sys::direct::free_bytes;
@@ -58,8 +58,7 @@ fn a_full_disk_keeps_what_it_has_and_counts_the_rest() {
 
 #[test]
 fn a_device_that_is_always_full() {
-    let run = run(&["capture", REAL, "-w", "/dev/full", "--json"]);
-    assert_eq!(run.code, Some(1));
+    let run = run_with_code(&["capture", REAL, "-w", "/dev/full", "--json"], 1);
     assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
     let report = last_object(&run.stdout);
     assert_closed(&report);
@@ -208,9 +207,7 @@ fn the_input_is_never_the_output() {
     fs::copy(REAL, &file).unwrap();
     fs::hard_link(&file, &link).unwrap();
     for output in [&file, &link] {
-        let run = run(&["capture", &file, "-w", output]);
-        assert_eq!(run.code, Some(2), "{}", run.stderr);
-        assert!(run.stderr.contains("choose another output"), "{}", run.stderr);
+        assert_says(&["capture", &file, "-w", output], 2, "choose another output");
     }
     assert_eq!(fs::read(&file).unwrap(), fs::read(REAL).unwrap());
 }

@@ -5,7 +5,8 @@ use std::fs;
 use crate::support::endless::{end, start};
 use crate::support::live::{Live, wait_until};
 use crate::support::{
-    Directory, PROGRAM, REAL, REAL_PACKETS, assert_closed, last_object, other, run, run_json,
+    Directory, PROGRAM, REAL, REAL_PACKETS, assert_closed, assert_says, last_object, other, run,
+    run_json,
 };
 use burstline_testbed::{Bed, FAR, NEAR};
 use serde_json::Value;
@@ -59,9 +60,7 @@ fn over_the_cable(
         let text = live.text();
         text.contains(&delivered) || text.contains(&all)
     });
-    live.interrupt();
-    let (is_success, report) = live.end();
-    assert!(is_success, "{report}");
+    let report = live.stop();
     assert_eq!(report["total"]["delivered"], packets, "{report}");
     (sent, received)
 }
@@ -276,12 +275,9 @@ fn nonsense_is_refused_with_a_reason() {
         ("", "--output"),
     ] {
         let flags = flags.split(' ').filter(|flag| !flag.is_empty());
-        let refused = run(&["replay", REAL].into_iter().chain(flags).collect::<Vec<_>>());
-        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-        assert!(refused.stderr.contains(word), "{word}: {}", refused.stderr);
+        assert_says(&["replay", REAL].into_iter().chain(flags).collect::<Vec<_>>(), 2, word);
     }
-    let piped = run(&["replay", "-", "-o", "null:", "--loops", "2"]);
-    assert!(piped.code == Some(2) && piped.stderr.contains("only once"), "{}", piped.stderr);
+    assert_says(&["replay", "-", "-o", "null:", "--loops", "2"], 2, "only once");
     let live = run(&["replay", "lo", "-o", "null:"]);
     assert!(
         live.code == Some(2) && live.stderr.contains("replay reads files"),

@@ -2,13 +2,13 @@
 //! network or sensor. `make buses` builds the program with both clients and runs these tests.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use crate::support::buses::{Bus, Kind, STREAM, batches, enter};
-use crate::support::{Directory, PROGRAM, REAL, REAL_PACKETS, last_object, run, run_json};
+use crate::support::endless::{self, Endless};
+use crate::support::{Directory, PROGRAM, REAL, REAL_PACKETS, run, run_json};
 use burstline_testbed::{Bed, FAR_ADDRESS, NEAR};
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ on_both!(
 );
 
 /// A sensor that runs until it is asked to end.
-struct Sensor(Child, BufReader<ChildStdout>);
+struct Sensor(Endless);
 
 impl Sensor {
     /// Starts the sensor and waits until packets arrive.
@@ -55,30 +55,19 @@ impl Sensor {
         let program = [PROGRAM.to_owned(), "flows".to_owned()];
         let words: Vec<&String> = prefix.iter().chain(&program).collect();
         let mut command = Command::new(words[0]);
-        command.args(&words[1..]).args(arguments).args(["--json", "--stats", "20ms"]);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap());
-        let mut delivered = 0;
-        while delivered == 0 {
-            let mut line = String::new();
-            assert!(lines.read_line(&mut line).unwrap() > 0, "{arguments:?} ended at once");
-            delivered = number(&serde_json::from_str(&line).unwrap(), "delivered");
-        }
-        Self(child, lines)
+        command.args(&words[1..]).args(arguments).stdin(Stdio::null());
+        let mut job = endless::spawn(command);
+        job.wait_for_packets();
+        Self(job)
     }
 
     /// Ends the sensor and returns its report.
-    fn end(mut self) -> Value {
-        burstline_testbed::signal(self.0.id(), "-INT").unwrap();
-        let mut rest = String::new();
-        self.1.read_to_string(&mut rest).unwrap();
-        assert_eq!(self.0.wait().unwrap().code(), Some(0), "{rest}");
-        closed(last_object(&rest))
+    fn end(self) -> Value {
+        closed(endless::end(self.0, "-INT"))
     }
 
-    fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
+    fn kill(self) {
+        drop(self);
     }
 }
 

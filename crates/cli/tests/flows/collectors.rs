@@ -2,19 +2,19 @@
 
 use std::fs;
 use std::net::UdpSocket;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_skip::skip;
-use burstline_testbed::signal;
+use burstline_testbed::{Killed, signal};
 use serde_json::Value;
 
 use crate::support::live::wait_until;
 use crate::support::{other_or_skip, run, started};
 
 /// A program that is ended when this is dropped.
-pub(crate) struct Ending(Child);
+pub(crate) struct Ending(Killed);
 
 impl Ending {
     /// Asks it to end, like a service manager does, and waits.
@@ -26,13 +26,6 @@ impl Ending {
     pub(crate) fn end_by(mut self, name: &str) {
         signal(self.0.id(), name).unwrap();
         self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -70,7 +63,8 @@ pub(crate) fn await_reader(port: u16) {
 pub(crate) fn start(program: &str, arguments: &[&str], step: &str) -> Option<Ending> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    started(program, step, command.spawn()).map_err(skip).ok().map(Ending)
+    let child = started(program, step, command.spawn()).map_err(skip).ok()?;
+    Some(Ending(Killed(child)))
 }
 
 /// Returns the records that a collector wrote into a folder, or `None` without nfdump, after

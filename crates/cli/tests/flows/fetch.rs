@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use crate::support::ssh::Server;
-use crate::support::{Directory, PROGRAM, Run, last_object, other, regular, run};
+use crate::support::{Directory, PROGRAM, Run, last_object, other, regular, run, run_with_code};
 use serde_json::Value;
 
 /// Entries in a file of sensors for a server.
@@ -146,8 +146,7 @@ fn what_fails_has_a_name_and_the_rest_still_comes() {
     }
     // The text output has a line for each failure.
     let flags = ["--from", "1", "-o", &to, "--sensor", "good", "--sensor", "bare"];
-    let done = run(&[&["fetch", "--sensors", &sensors][..], &flags].concat());
-    assert_eq!(done.code, Some(1));
+    let done = run_with_code(&[&["fetch", "--sensors", &sensors][..], &flags].concat(), 1);
     assert!(done.stdout.contains("1 of 2 sensors whole"), "{}", done.stdout);
     assert!(done.stdout.contains("bare  failed "), "{}", done.stdout);
 }

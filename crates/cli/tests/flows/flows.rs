@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::support::live::wait_until;
 use crate::support::{
     Directory, REAL, REAL_PACKETS, Run, assert_closed, command, is_root, last_object,
-    other_or_skip, run, run_json, started,
+    other_or_skip, run, run_json, started, xorshift,
 };
 use burstline_skip::{skip, without};
 use serde_json::Value;
@@ -147,14 +147,6 @@ fn duckdb_and_tshark_find_the_same_conversations() {
     assert_eq!(described.len(), 32);
 }
 
-/// xorshift64. Source: Marsaglia, "Xorshift RNGs", 2003.
-fn next(random: &mut u64) -> u64 {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    *random
-}
-
 fn journal(tree: &str) -> BTreeMap<String, String> {
     let text = fs::read_to_string(Path::new(tree).join(".journal-k")).unwrap();
     let pairs = text.lines().filter_map(|line| line.split_once('='));
@@ -175,7 +167,7 @@ fn a_killed_program_leaves_whole_files_and_what_it_has_cost() {
         let is_begun = || journal(&tree).get("packets").is_some_and(|packets| packets != "0");
         let path = Path::new(&tree).join(".journal-k");
         wait_until("it begins", || path.exists() && is_begun());
-        thread::sleep(Duration::from_micros(next(&mut random) % 700_000));
+        thread::sleep(Duration::from_micros(xorshift(&mut random) % 700_000));
         program.kill().unwrap();
         program.wait().unwrap();
         let said = journal(&tree);
@@ -215,7 +207,7 @@ fn a_compaction_that_is_killed_loses_and_doubles_nothing() {
     for _ in 0..10 {
         let mut program = command(&["flows", "compact", &tree]);
         let mut program = program.stdout(Stdio::null()).spawn().unwrap();
-        thread::sleep(Duration::from_micros(next(&mut random) % 20_000));
+        thread::sleep(Duration::from_micros(xorshift(&mut random) % 20_000));
         // It may have ended.
         let _ = program.kill();
         program.wait().unwrap();

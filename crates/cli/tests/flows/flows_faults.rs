@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::collectors::ask;
-use crate::support::{Directory, Run, assert_closed, command, last_object, run, run_json};
+use crate::support::{
+    Directory, Run, assert_closed, assert_says, command, last_object, run, run_json,
+};
 use burstline_skip::without;
 use serde_json::json;
 
@@ -129,9 +131,7 @@ fn a_file_that_cannot_be_read_keeps_no_other_from_compaction() {
     }
     let bad = parts(Path::new(&tree))[0].with_file_name("part-0.parquet");
     fs::write(&bad, "no").unwrap();
-    let done = run(&["flows", "compact", &tree]);
-    assert_eq!(done.code, Some(1), "{}", done.stdout);
-    assert!(done.stderr.contains("part-0.parquet"), "{}", done.stderr);
+    assert_says(&["flows", "compact", &tree], 1, "part-0.parquet");
     assert_eq!(parts(Path::new(&tree)).len(), 3, "one of each sensor, and the bad one");
     fs::remove_file(bad).unwrap();
     assert_eq!(run_json(&["flows", "compact", &tree], 0)["records"], 40);

@@ -5,7 +5,10 @@ use std::process::Command;
 
 use crate::support::live::wait_until;
 use crate::support::service::is_alive;
-use crate::support::{Directory, PROGRAM, Run, command, last_object, regular, run, run_json};
+use crate::support::{
+    Directory, PROGRAM, Run, assert_says, command, last_object, regular, run, run_json,
+    run_with_code,
+};
 use burstline_skip::skip;
 use serde_json::{Value, json};
 
@@ -77,8 +80,7 @@ fn hostile_names_stay_in_their_cells() {
     let Some(tree) = tree(&directory) else { return };
     let sql = "SELECT port AS \"p\u{1b}[2J\", count(*) AS n FROM flows GROUP BY 1 ORDER BY 1";
     for flags in [&[][..], &["--csv"], &["--json"], &["--chart", "n"]] {
-        let done = run(&[&["query", sql, &tree][..], flags].concat());
-        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        let done = run_with_code(&[&["query", sql, &tree][..], flags].concat(), 0);
         assert!(!done.stdout.contains('\u{1b}') && done.stdout.contains("\\u001b[2J"), "{flags:?}");
         let lines = if flags == ["--json"] { 1 } else { 3 };
         assert_eq!(done.stdout.lines().count(), lines, "{}", done.stdout);
@@ -117,22 +119,18 @@ fn wrong_sql_has_its_place_and_nothing_but_the_tree_is_read() {
         assert!(done.stderr.contains(wanted), "{sql}: {}", done.stderr);
     }
     assert!(!fs::exists(&outside).unwrap() && !fs::exists(format!("{tree}/x")).unwrap());
-    let plan = run(&["query", "explain analyze SELECT count(*) FROM flows", &tree]);
-    assert_eq!(plan.code, Some(0), "{}", plan.stderr);
+    run_with_code(&["query", "explain analyze SELECT count(*) FROM flows", &tree], 0);
     let folder = format!("{tree}/date=2023-11-14/hour=22/sensor=ams1");
     let pipe = format!("{folder}/part-pipe.parquet");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let done = run(&["query", "SELECT count(*) FROM flows", &tree]);
-    assert_eq!(done.code, Some(1), "{}", done.stdout);
+    let done = run_with_code(&["query", "SELECT count(*) FROM flows", &tree], 1);
     assert!(done.stderr.contains("part-pipe.parquet: it is not a regular"), "{}", done.stderr);
     fs::remove_file(pipe).unwrap();
     // A file that is not Parquet, and an incomplete one.
     fs::write(format!("{folder}/.part-x.parquet"), "half").unwrap();
     assert_eq!(rows(&["SELECT count(*) FROM flows", &tree]), [json!([80])]);
     fs::write(format!("{folder}/part-x.parquet"), "half").unwrap();
-    let done = run(&["query", "SELECT count(*) FROM flows", &tree]);
-    assert_eq!(done.code, Some(1), "{}", done.stdout);
-    assert!(done.stderr.contains("part-x.parquet"), "{}", done.stderr);
+    assert_says(&["query", "SELECT count(*) FROM flows", &tree], 1, "part-x.parquet");
 }
 
 #[test]
@@ -208,14 +206,10 @@ fn what_is_missing_is_named_with_the_remedy() {
         (&["rates", "x", "--from", "+5s"], "a tree has no first packet"),
         (&["rates", "x", "--csv", "--json"], "cannot be used with"),
     ] {
-        let done = run(&[&["query"], arguments].concat());
-        assert_eq!(done.code, Some(2), "{}", done.stderr);
-        assert!(done.stderr.contains(wanted), "{}", done.stderr);
+        assert_says(&[&["query"], arguments].concat(), 2, wanted);
     }
     let shown = run(&["query", "scan", "x", "--show"]);
     assert!(shown.stdout.contains("FROM flows") && !shown.stdout.contains('{'), "{}", shown.stdout);
     let Some(_) = tree(&directory) else { return };
-    let done = run(&["query", "rates", &directory.file("nowhere")]);
-    assert_eq!(done.code, Some(1));
-    assert!(done.stderr.contains("nowhere: no such folder"), "{}", done.stderr);
+    assert_says(&["query", "rates", &directory.file("nowhere")], 1, "nowhere: no such folder");
 }

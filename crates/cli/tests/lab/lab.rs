@@ -3,7 +3,9 @@
 use std::fs;
 
 use crate::support::live::wait_until;
-use crate::support::{Directory, PROGRAM, REAL, command, is_root, other, run, run_json};
+use crate::support::{
+    Directory, PROGRAM, REAL, command, is_root, other, run, run_json, run_with_code,
+};
 use burstline_skip::skip;
 use burstline_testbed::{Bed, Program};
 use serde_json::Value;
@@ -151,8 +153,7 @@ fn a_test_of_devices_is_a_scenario_with_a_record_for_report_and_compare() {
                 seconds = 0.3\nlink_gbps = 0.001\n[rfc2544]\ntests = [\"throughput\", \"loss\"]\n";
     fs::write(&file, text).unwrap();
     let out = directory.file("");
-    let ran = run(&["lab", "run", &file, "--out", &out, "-q"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    run_with_code(&["lab", "run", &file, "--out", &out, "-q"], 0);
     let record = report(&directory.file("own.json"));
     let (bridge, other) = (&record["rows"][0], &record["rows"][1]);
     assert_eq!((&bridge["contender"], &bridge["status"]), (&"linux-bridge".into(), &"run".into()));

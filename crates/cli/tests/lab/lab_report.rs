@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{Directory, run, run_json};
+use crate::support::{Directory, run, run_json, run_with_code};
 
 const RECORD: &str = include_str!("../../../lab/tests/data/numa-rtc.json");
 
@@ -49,8 +49,7 @@ fn what_is_no_record_is_named_in_a_line() {
     let made = run(&["lab", "report", &folder]);
     assert_eq!((made.code, made.stderr.lines().count()), (Some(0), 1), "{}", made.stderr);
     assert!(made.stderr.starts_with("burstline: cut.json is no record: EOF"), "{}", made.stderr);
-    let refused = run(&["lab", "report", &folder, "-o", "/no/such/folder/x.html"]);
-    assert_eq!(refused.code, Some(1));
+    let refused = run_with_code(&["lab", "report", &folder, "-o", "/no/such/folder/x.html"], 1);
     assert!(refused.stderr.contains("/no/such/folder/x.html: No such file"), "{}", refused.stderr);
 }
 
@@ -59,8 +58,7 @@ fn the_page_of_the_documents_is_what_the_command_prints() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let (path, runs) = (root.join("docs/documents.md"), root.join("runs"));
     let runs = runs.to_str().unwrap();
-    let printed = run(&["lab", "documents", "--markdown", "--records", runs]);
-    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
+    let printed = run_with_code(&["lab", "documents", "--markdown", "--records", runs], 0);
     if std::env::var_os("WRITE_DOCUMENTS").is_some() {
         fs::write(&path, printed.stdout).unwrap();
         return;

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use crate::support::live::wait_until;
-use crate::support::{Directory, Run, command, last_object, run, run_json};
+use crate::support::{Directory, Run, command, last_object, run, run_json, run_with_code};
 use burstline_skip::{skip, without};
 use burstline_testbed::Bed;
 use serde_json::Value;
@@ -22,6 +22,13 @@ fn own(directory: &Directory, work: &str, contenders: &str, more: &str) -> Strin
     );
     fs::write(&file, text).unwrap();
     file
+}
+
+/// Runs a user's scenario with frames of 64 bytes. Returns what it printed, and its record.
+fn run_own(directory: &Directory, work: &str, contenders: &str, more: &str) -> (Run, Value) {
+    let (file, out) = (own(directory, work, contenders, more), directory.file("out"));
+    let done = run_with_code(&["lab", "run", &file, "--out", &out, "--sizes", "64"], 0);
+    (done, record(&format!("{out}/own.json")))
 }
 
 #[test]
@@ -132,8 +139,7 @@ fn contenders_and_rates_are_the_users_where_the_work_has_them() {
     let out = directory.file("out");
     let all = ["lab", "run", "copy-cost", "--quick", "--sizes", "64", "--repeats", "1"];
     let wanted = ["--contenders", "copy-cold", "--rates", "max,2k", "--out", &out];
-    let done = run(&[&all[..], &wanted].concat());
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    run_with_code(&[&all[..], &wanted].concat(), 0);
     let found = record(&format!("{out}/copy-cost.json"));
     let rows = found["rows"].as_array().unwrap();
     assert_eq!((rows.len(), &rows[0]["contender"]), (1, &"copy-cold".into()));
@@ -183,8 +189,7 @@ fn instructions_and_caches_of_contenders_in_memory_are_simulated() {
     let out = directory.file("out");
     let more = "seconds = 0.05\nrepeats = 3\n";
     let file = own(&directory, "copy", "\"copy-warm\", \"copy-cold\"", more);
-    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "1518", "--simulate", "-q"]);
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    run_with_code(&["lab", "run", &file, "--out", &out, "--sizes", "1518", "--simulate", "-q"], 0);
     let found = record(&format!("{out}/own.json"));
     let of = |row: usize, name: &str| {
         let metric = &found["rows"][row]["metrics"][name];
@@ -212,8 +217,7 @@ fn the_program_counts_as_its_own_contender() {
     let contenders = "\"burstline-xdp\", \"burstline-afpacket\"";
     let file = own(&directory, "count", contenders, more);
     let out = directory.file("out");
-    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64", "--json"]);
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let done = run_with_code(&["lab", "run", &file, "--out", &out, "--sizes", "64", "--json"], 0);
     let found = last_object(&done.stdout);
     assert_eq!(found, record(&format!("{out}/own.json")));
     let rows = found["rows"].as_array().unwrap();
@@ -253,11 +257,7 @@ fn a_contender_receives_while_it_sends() {
     let directory = Directory::new("lab-duplex");
     let more = "rates = [20000]\nrepeats = 1\nseconds = 1\n\
                 cases = [\"receive\", \"send\", \"both\"]\n[chart]\ny = \"rho_busy\"\n";
-    let file = own(&directory, "duplex", "\"burstline-afpacket\"", more);
-    let out = directory.file("out");
-    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64", "--json"]);
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
-    let found = last_object(&done.stdout);
+    let (_, found) = run_own(&directory, "duplex", "\"burstline-afpacket\"", more);
     for row in found["rows"].as_array().unwrap() {
         assert_eq!(row["status"], "run", "{row}");
         let median = |name: &str| row["metrics"][name]["median"].as_f64().unwrap();
@@ -280,11 +280,7 @@ fn packets_are_spread_over_workers_by_us_and_by_dpdk() {
     let directory = Directory::new("lab-balance");
     // So few that the rings hold what comes while a contender waits for a core.
     let more = "workers = 2\nrates = [2000]\nrepeats = 1\npackets = 1000\n";
-    let file = own(&directory, "balance", "\"burstline-xdp\", \"dpdk-balance\"", more);
-    let out = directory.file("out");
-    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64"]);
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
-    let found = record(&format!("{out}/own.json"));
+    let (_, found) = run_own(&directory, "balance", "\"burstline-xdp\", \"dpdk-balance\"", more);
     for row in found["rows"].as_array().unwrap() {
         let status = row["status"].as_str().unwrap();
         if status != "run" {
@@ -310,11 +306,7 @@ fn a_bounce_beside_a_switch_is_called_one() {
     }
     let directory = Directory::new("lab-switch");
     let more = "rates = [2000]\nrepeats = 1\npackets = 200\n";
-    let file = own(&directory, "switch", "\"linux-bridge\", \"burstline-xdp\"", more);
-    let out = directory.file("out");
-    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64"]);
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
-    let found = record(&format!("{out}/own.json"));
+    let (done, found) = run_own(&directory, "switch", "\"linux-bridge\", \"burstline-xdp\"", more);
     let [bridge, ours] = [0, 1].map(|at| &found["contenders"][at]);
     assert_eq!((bridge.get("role"), &ours["role"]), (None, &"bounce (no switch)".into()));
     assert!(done.stdout.contains("burstline-xdp, bounce (no switch) "), "{}", done.stdout);
@@ -333,11 +325,7 @@ fn packets_are_timed_through_a_contender() {
     }
     let directory = Directory::new("lab-latency");
     let more = "rates = [2000]\npackets = 200\nrepeats = 1\n";
-    let file = own(&directory, "latency", "\"linux-bridge\", \"burstline-xdp\"", more);
-    let out = directory.file("out");
-    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64", "--json"]);
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
-    let found = last_object(&done.stdout);
+    let (_, found) = run_own(&directory, "latency", "\"linux-bridge\", \"burstline-xdp\"", more);
     for row in found["rows"].as_array().unwrap() {
         let status = row["status"].as_str().unwrap();
         if status.contains("BPF") || status.contains("not permitted") {

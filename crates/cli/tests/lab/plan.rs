@@ -6,7 +6,7 @@ use std::path::Path;
 use burstline_skip::{skip, without};
 use serde_json::Value;
 
-use crate::support::{Directory, Run, last_object, run};
+use crate::support::{Directory, Run, last_object, run, run_with_code};
 
 /// Returns the fixture of `crates/topo` for a machine with two sockets.
 fn two_sockets() -> String {
@@ -115,8 +115,7 @@ fn a_plan_that_is_tried_comes_out_as_planned() {
 #[test]
 fn the_doctor_and_its_commands_agree() {
     let machine = two_sockets();
-    let text = run(&["doctor", "--machine", &machine]);
-    assert_eq!(text.code, Some(0), "{}", text.stderr);
+    let text = run_with_code(&["doctor", "--machine", &machine], 0);
     let commands = run(&["doctor", "--fix-commands", "--machine", &machine]).stdout;
     assert!(commands.lines().any(|line| line == "sysctl -w kernel.numa_balancing=0"), "{commands}");
     for command in commands.lines() {

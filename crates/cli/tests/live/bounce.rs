@@ -89,9 +89,7 @@ fn bounced_intact(bed: &Bed, packets: u64, rate: &str, ports: &str) {
     let count = start_count(bed, &directory, "w0", &format!("--verify --expect {packets}"));
     generate(bed, NEAR, packets, &format!("--rate {rate} --size random:64-1514 --flows 5"));
     wait_for(&live, packets);
-    live.interrupt();
-    let (is_success, report) = live.end();
-    assert!(is_success, "{report}");
+    let report = live.stop();
     let total = &report["total"];
     assert_eq!((&total["offered"], &total["lost_total"]), (&packets.into(), &0.into()), "{report}");
     assert_eq!(total["bytes_copied"], 0);
@@ -153,9 +151,7 @@ fn both_directions_have_a_row_each_and_frames_of_their_own_on_one_core_too() {
         generate(&bed, NEAR, 5000, "--rate 10k");
         generate(&bed, "w0", 3000, "--rate 10k");
         wait_for(&live, 8000);
-        live.interrupt();
-        let (is_success, report) = live.end();
-        assert!(is_success, "{report}");
+        let report = live.stop();
         let rows = report["ports"].as_array().unwrap();
         let row = |index: usize| (rows[index]["port"].as_str().unwrap(), &rows[index]["delivered"]);
         assert_eq!(row(0), ("xdp:v1@0 > xdp:w1@0", &5000.into()));
@@ -185,9 +181,7 @@ fn each_queue_goes_to_its_own_queue_at_the_other_end() {
     }
     generate(&bed, "xdp:r0@1", 500, "--rate 10k");
     wait_for(&live, 3500);
-    live.interrupt();
-    let (is_success, report) = live.end();
-    assert!(is_success, "{report}");
+    let report = live.stop();
     let rows = report["ports"].as_array().unwrap();
     let mut found: Vec<_> =
         rows.iter().map(|row| (row["port"].as_str().unwrap(), row["delivered"].as_u64())).collect();
@@ -264,9 +258,8 @@ fn addresses_are_swapped_on_the_way_back() {
     let flags = "--rate 10k --src-mac 02:00:00:00:00:0a --dst-mac 02:00:00:00:00:0b";
     generate(&bed, NEAR, 500, flags);
     wait_for(&live, 500);
-    live.interrupt();
-    let (is_success, report) = live.end();
-    assert!(is_success && report["bounce"]["touched"]["packets"] == 500, "{report}");
+    let report = live.stop();
+    assert!(report["bounce"]["touched"]["packets"] == 500, "{report}");
     let (is_good, counted) = end_count(count);
     assert!(is_good, "{counted}");
 }
@@ -287,9 +280,7 @@ fn what_the_exit_cannot_take_has_a_name() {
     wait_until("it has noticed", || live.text().contains("\"link_down\":"));
     bed.far.command("ip", &["link", "set", "w1", "up"]).unwrap();
     generate(&bed, NEAR, 10, "--rate 1k");
-    live.interrupt();
-    let (is_success, report) = live.end();
-    assert!(is_success, "{report}");
+    let report = live.stop();
     let (total, lost) = (&report["total"], &report["total"]["lost"]);
     assert_eq!((&total["offered"], &lost["too_long"]), (&3160.into(), &50.into()), "{report}");
     let number = |value: &Value| value.as_u64().unwrap();
@@ -367,9 +358,7 @@ fn packet_sockets_do_not_bounce_what_they_send() {
     let count = start_count(&bed, &directory, "w0", "--verify --expect 2000");
     generate(&bed, NEAR, 2000, "--rate 10k");
     wait_for(&live, 2000);
-    live.interrupt();
-    let (is_success, report) = live.end();
-    assert!(is_success, "{report}");
+    let report = live.stop();
     assert_eq!(report["ports"][0]["delivered"], 2000, "{report}");
     assert_eq!(report["ports"][1]["delivered"], 0, "{report}");
     let (is_good, verdict) = end_count(count);

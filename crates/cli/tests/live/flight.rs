@@ -2,68 +2,26 @@
 //! ledger closes over packets kept, written and expired.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
+use crate::support::endless::{self, Endless};
 use crate::support::live::{Live, send_frames, wait_until};
-use crate::support::{
-    Directory, assert_closed, command, is_root, judged_packets, last_object, run,
-};
+use crate::support::{Directory, assert_closed, command, is_root, judged_packets, run};
 use burstline_testbed::{Bed, FAR};
 use serde_json::Value;
 
 const FRAMES: u64 = 5_000;
 
-/// A running recorder of paced packets.
-struct Job {
-    child: Child,
-    lines: BufReader<ChildStdout>,
+/// Starts a recorder of paced packets.
+fn start(arguments: &[&str]) -> Endless {
+    endless::spawn(command(&[&["capture", "--pages", "4k"], arguments].concat()))
 }
 
-impl Job {
-    fn start(arguments: &[&str]) -> Self {
-        let shown = ["--json", "--stats", "20ms", "--pages", "4k"];
-        let arguments = [&["capture"], arguments, &shown].concat();
-        let mut child = command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Self { child, lines }
-    }
-
-    /// Waits for an interval that satisfies a condition.
-    fn wait_for(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
-        loop {
-            let mut line = String::new();
-            assert!(self.lines.read_line(&mut line).unwrap() > 0, "it has ended");
-            let interval: Value = serde_json::from_str(&line).unwrap();
-            if is_wanted(&interval) {
-                return interval;
-            }
-        }
-    }
-
-    fn signal(&self, name: &str) {
-        burstline_testbed::signal(self.child.id(), name).unwrap();
-    }
-
-    fn end(mut self, name: &str) -> Value {
-        self.signal(name);
-        let mut rest = String::new();
-        self.lines.read_to_string(&mut rest).unwrap();
-        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{rest}");
-        let report = last_object(&rest);
-        assert_closed(&report);
-        report
-    }
-}
-
-impl Drop for Job {
-    fn drop(&mut self) {
-        // It has ended, or the test failed and must end it.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn end(job: Endless, name: &str) -> Value {
+    let report = endless::end(job, name);
+    assert_closed(&report);
+    report
 }
 
 fn number(value: &Value) -> u64 {
@@ -94,11 +52,11 @@ fn without_a_trigger_there_is_no_file_and_all_has_expired() {
     let directory = Directory::new("flight-none");
     let file = directory.file("a.pcapng");
     let source = "gen:?rate=20k&pace=yes";
-    let mut job = Job::start(&[source, "--keep", "1h", "--buffer", "8m", "-w", &file]);
+    let mut job = start(&[source, "--keep", "1h", "--buffer", "8m", "-w", &file]);
     job.wait_for(is_received(1000));
     let interval = job.wait_for(|interval| interval["kept_s"].as_f64() > Some(0.0));
     assert_eq!(interval["files"], 0, "{interval}");
-    let report = job.end("-INT");
+    let report = end(job, "-INT");
     let total = &report["total"];
     assert_eq!((&total["delivered"], &total["lost"]["expired"]), (&0.into(), &total["offered"]));
     assert_eq!(report["flight"]["files"], Value::Array(Vec::new()));
@@ -108,16 +66,16 @@ fn without_a_trigger_there_is_no_file_and_all_has_expired() {
 #[test]
 fn a_trigger_writes_what_was_before_it_and_an_end_in_between_ends_the_file_well() {
     let directory = Directory::new("flight-one");
-    for (end, format) in [("-INT", "segmented"), ("-TERM", "pcapng"), ("-INT", "pcap")] {
+    for (how, format) in [("-INT", "segmented"), ("-TERM", "pcapng"), ("-INT", "pcap")] {
         let file = directory.file(format);
         let job = ["gen:?rate=20k&pace=yes", "--keep", "1h", "--after", "1h", "--buffer", "32m"];
-        let mut job = Job::start(&[&job[..], &["-w", &file, "--format", format]].concat());
+        let mut job = start(&[&job[..], &["-w", &file, "--format", format]].concat());
         job.wait_for(is_received(1000));
-        job.signal("-USR1");
+        endless::signal(&job.child, "-USR1");
         let at = job.wait_for(|interval| interval["delivered"].as_u64() >= Some(1000));
-        job.signal("-USR1");
+        endless::signal(&job.child, "-USR1");
         job.wait_for(is_received(number(&at["received"]) + 1000));
-        let report = job.end(end);
+        let report = end(job, how);
         // Everything was kept, from the first packet on, and the job ended before the file.
         assert_eq!(report["total"]["delivered"], report["total"]["offered"], "{report}");
         let flight = &report["flight"];
@@ -132,12 +90,12 @@ fn what_came_before_the_time_asked_for_is_not_in_the_file() {
     let file = directory.file("a.pcapng");
     // A segment has room for all packets.
     let job = ["gen:?rate=2k&pace=yes", "--keep", "200ms", "--after", "1h", "--buffer", "64m"];
-    let mut job = Job::start(&[&job[..], &["-w", &file]].concat());
+    let mut job = start(&[&job[..], &["-w", &file]].concat());
     let old = number(&job.wait_for(is_received(200))["received"]);
     std::thread::sleep(Duration::from_secs(1));
-    job.signal("-USR1");
+    endless::signal(&job.child, "-USR1");
     job.wait_for(|interval| interval["delivered"].as_u64() > Some(0));
-    let report = job.end("-INT");
+    let report = end(job, "-INT");
     let total = &report["total"];
     let (delivered, expired) = (number(&total["delivered"]), number(&total["lost"]["expired"]));
     assert!(expired >= old, "{expired} of {old} packets of a second ago");
@@ -152,9 +110,9 @@ fn a_killed_recorder_leaves_the_history_and_what_came_after() {
     let directory = Directory::new("flight-killed");
     let file = directory.file("a.pcapng");
     let job = ["gen:?rate=50&pace=yes", "--keep", "1h", "--after", "1h", "--buffer", "8m"];
-    let mut job = Job::start(&[&job[..], &["-w", &file, "--format", "segmented"]].concat());
+    let mut job = start(&[&job[..], &["-w", &file, "--format", "segmented"]].concat());
     let before = number(&job.wait_for(is_received(50))["received"]);
-    job.signal("-USR1");
+    endless::signal(&job.child, "-USR1");
     // The header and one segment.
     wait_until("a flush", || fs::metadata(&file).is_ok_and(|found| found.len() == 2 << 20));
     job.child.kill().unwrap();
@@ -170,17 +128,17 @@ fn each_trigger_has_its_file_and_no_packet_is_in_two() {
     let file = directory.file("a.pcapng");
     fs::write(&file, "somebody's").unwrap();
     let job = ["gen:?rate=20k&pace=yes", "--keep", "1h", "--after", "100ms", "--buffer", "64m"];
-    let mut job = Job::start(&[&job[..], &["-w", &file]].concat());
+    let mut job = start(&[&job[..], &["-w", &file]].concat());
     let mut received = 0;
     for files in 1..=2 {
         job.wait_for(is_received(received + 1000));
-        job.signal("-USR1");
+        endless::signal(&job.child, "-USR1");
         job.wait_for(|interval| interval["files"] == files);
         let written = job.wait_for(|interval| interval["writing"] == false);
         received = number(&written["received"]);
     }
     job.wait_for(is_received(received + 1000));
-    let report = job.end("-INT");
+    let report = end(job, "-INT");
     let written = packets_written(&report);
     assert_eq!(number(&report["total"]["delivered"]), written);
     assert_eq!(fs::read_to_string(&file).unwrap(), "somebody's", "nothing is overwritten");
@@ -267,9 +225,7 @@ fn live_packets_from_before_the_trigger_are_in_the_file() {
     wait_for(&live, "delivered", FRAMES);
     assert_eq!(send_frames(&bed, FRAMES), FRAMES);
     wait_for(&live, "delivered", 2 * FRAMES);
-    live.interrupt();
-    let (is_success, report) = live.end();
-    assert!(is_success, "{report}");
+    let report = live.stop();
     assert_eq!(report["total"]["delivered"], 2 * FRAMES);
     assert_eq!((report["total"]["offered"].clone(), packets_written(&report)), {
         (Value::from(2 * FRAMES), 2 * FRAMES)
@@ -290,9 +246,7 @@ fn a_drop_is_a_trigger() {
     assert_eq!(send_frames(&bed, FRAMES), FRAMES);
     signal(&live, "-CONT");
     wait_for(&live, "files", 1);
-    live.interrupt();
-    let (is_success, report) = live.end();
-    assert!(is_success, "a loss that is explained is no failure: {report}");
+    let report = live.stop();
     let lost = number(&report["total"]["lost"]["rx_ring_full"]);
     assert!(lost > 0, "{report}");
     assert_eq!(number(&report["total"]["offered"]), FRAMES);

@@ -38,9 +38,8 @@ fn a_job_that_injects_may_still_run_its_program_without_rights() {
     let job = format!("generate -o inject:{FAR} --rate 20k");
     let live = Live::start(&bed, &directory, &job);
     wait_until("its filter stands", || live.statuses("Seccomp").iter().all(|mode| mode == "2"));
-    live.interrupt();
-    let (is_success, report) = live.end();
-    assert!(is_success && report["total"]["delivered"].as_u64() > Some(0), "{report}");
+    let report = live.stop();
+    assert!(report["total"]["delivered"].as_u64() > Some(0), "{report}");
 }
 
 #[test]
@@ -69,9 +68,7 @@ fn packets_have_a_time_each_where_somebody_looks_at_it() {
 
 #[test]
 fn what_two_ports_say_of_one_interface_is_said_once() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     let job = bed.far.run(|| {
         let mut command = Command::new(PROGRAM);
         command.args(["count", FAR, FAR]).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -123,9 +120,7 @@ fn a_capture_without_any_right_writes_its_file_or_its_pipe_to_the_end() {
 
 #[test]
 fn a_capture_in_place_ends_at_its_limit_and_with_its_interface() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("live-in-place");
     let file = directory.file("a.pcapng");
     let limit = 1234;
@@ -165,8 +160,7 @@ fn rights_are_kept_where_that_is_asked_for() {
     wait_until("its threads have started", || {
         live.statuses("CapEff") == [own, "0000000000000000", own, own]
     });
-    live.interrupt();
-    assert!(live.end().0);
+    live.stop();
 }
 
 #[test]
@@ -200,9 +194,8 @@ fn a_thread_that_has_nothing_to_do_sleeps_and_is_woken_by_packets() {
         let sent = send_frames(&bed, FRAMES);
         let delivered = format!("\"delivered\":{sent},");
         wait_until("all is delivered", || live.text().contains(&delivered));
-        live.interrupt();
-        let (is_success, report) = live.end();
-        assert!(is_success && report["poll"] == mode, "{report}");
+        let report = live.stop();
+        assert!(report["poll"] == mode, "{report}");
         let stage = &report["stages"][0];
         let slept = stage["sleeps"].as_u64().unwrap();
         assert_eq!(slept > 0, mode != "busy", "{stage}");
@@ -220,9 +213,8 @@ fn what_the_loopback_carries_is_counted_once() {
         bed.far.command("ping", &["-q", "-c", "5", "-i", "0.01", "127.0.0.1"]).unwrap();
         // Requests and replies.
         wait_until("all is counted", || live.text().contains("\"delivered\":10,"));
-        live.interrupt();
-        let (is_success, report) = live.end();
-        assert!(is_success && report["total"]["offered"] == 10, "{port}: {report}");
+        let report = live.stop();
+        assert!(report["total"]["offered"] == 10, "{port}: {report}");
     }
 }
 
@@ -263,9 +255,7 @@ fn an_ordinary_user_counts_in_a_network_of_his_own() {
 
 #[test]
 fn a_user_without_rights_counts_on_a_socket_that_he_was_left() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("live-left");
     let (program, frames) = (readable_program(&directory), FRAMES.to_string());
     let count = move |number: i32| {

@@ -1,6 +1,8 @@
 //! The effect of losses on the exit code, and their names in the report.
 
-use crate::support::{PROGRAM, REAL, Run, assert_closed, last_object, run, run_json};
+use crate::support::{
+    PROGRAM, REAL, Run, assert_closed, last_object, run, run_json, run_with_code,
+};
 use burstline_testbed::{Bed, NEAR};
 
 /// Returns a sink without room for long frames: a file with segments of 4 KiB.
@@ -17,8 +19,7 @@ fn losing_everything_is_a_failure_that_names_the_loss() {
     let directory = crate::support::Directory::new("losses-all");
     let short = short(&directory);
     let job = ["generate", "--packets", "10", "--size", "9000", "-o", &short];
-    let text = run(&job);
-    assert_eq!(text.code, Some(1), "{}", text.stdout);
+    let text = run_with_code(&job, 1);
     assert_eq!(
         last_line(&text),
         "generate failed: 10 of 10 packets lost (too_long), 0 unaccounted"

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::support::{Run, assert_closed, command, last_object, run};
+use crate::support::{Run, assert_closed, assert_says, command, last_object, run, run_with_code};
 
 /// Memory allowed for the program in addition to its log.
 const SLACK_BYTES: u64 = 16 << 20;
@@ -95,8 +95,7 @@ fn packets_go_the_way_that_is_asked_for_and_the_report_says_which() {
     let file = |name: &str| directory.file(name);
     let job = ["capture", "gen:?packets=50000&size=imix&flows=100", "--json", "-w"];
     for (way, is_far) in [("near", false), ("far", true)] {
-        let run = run(&[&job[..], &[&file(way), "--handoff", way]].concat());
-        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let run = run_with_code(&[&job[..], &[&file(way), "--handoff", way]].concat(), 0);
         let report = last_object(&run.stdout);
         assert_closed(&report);
         let handoff = &report["memory"]["handoff"];
@@ -110,6 +109,5 @@ fn packets_go_the_way_that_is_asked_for_and_the_report_says_which() {
         run.stdout.lines().filter(|line| line.starts_with("verify")).collect::<String>()
     };
     assert_eq!(digest("near"), digest("far"));
-    let wrong = run(&["capture", "gen:", "-w", "-", "--handoff", "fast"]);
-    assert!(wrong.code == Some(2) && wrong.stderr.contains("fast"), "{}", wrong.stderr);
+    assert_says(&["capture", "gen:", "-w", "-", "--handoff", "fast"], 2, "fast");
 }

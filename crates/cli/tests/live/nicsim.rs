@@ -5,7 +5,10 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use crate::support::live::wait_until;
-use crate::support::{Directory, REAL, REAL_PACKETS, assert_closed, command, run, run_json};
+use crate::support::{
+    Directory, REAL, REAL_PACKETS, assert_closed, assert_says, command, run, run_json,
+    run_with_code,
+};
 
 const MODES: [&str; 3] = ["writeback", "inline", "contiguous"];
 
@@ -30,8 +33,7 @@ fn packets_come_in_by_a_card_in_every_mode_and_none_leaves_by_one() {
         assert_eq!(report["total"]["bytes_copied"], 0, "{report}");
     }
     for job in [&["generate", "-o", "nicsim:b"][..], &["bounce", "nicsim:a", "nicsim:b"]] {
-        let refused = run(job);
-        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+        let refused = run_with_code(job, 2);
         assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
     }
 }
@@ -119,9 +121,7 @@ fn faults_are_named_and_the_ledger_closes() {
         ("loop=99999999", "must be 0-1048576"),
         ("colour=red", "has no key 'colour'"),
     ] {
-        let refused = run(&["count", &format!("nicsim:a?{wrong}")]);
-        assert_eq!(refused.code, Some(2), "{wrong}: {}", refused.stderr);
-        assert!(refused.stderr.contains(word), "{wrong}: {}", refused.stderr);
+        assert_says(&["count", &format!("nicsim:a?{wrong}")], 2, word);
     }
 }
 
@@ -130,12 +130,7 @@ fn a_trace_never_overwrites_what_the_job_has() {
     let directory = Directory::new("nicsim-trace");
     let (own, steps) = (directory.file("own.pcap"), directory.file("steps"));
     fs::copy(REAL, &own).unwrap();
-    let refused = run(&["count", &format!("nicsim:a?source={own}&trace={own}")]);
-    assert!(
-        refused.code == Some(2) && refused.stderr.contains("another output"),
-        "{}",
-        refused.stderr
-    );
+    assert_says(&["count", &format!("nicsim:a?source={own}&trace={own}")], 2, "another output");
     assert_eq!(fs::read(&own).unwrap(), fs::read(REAL).unwrap());
     // The trace of an earlier run is truncated.
     fs::write(&steps, vec![b'~'; 1 << 20]).unwrap();
@@ -253,8 +248,7 @@ fn all_three_are_shown_by_the_labs_table_and_reported() {
         ("retention", &["pinned_bytes", "refused", "keep-contiguous-segments"]),
     ];
     for (verb, words) in verbs {
-        let shown = run(&[&["lab", verb], &short[..]].concat());
-        assert_eq!(shown.code, Some(0), "{}", shown.stderr);
+        let shown = run_with_code(&[&["lab", verb], &short[..]].concat(), 0);
         assert!(words.iter().all(|word| shown.stdout.contains(word)), "{}", shown.stdout);
     }
     let reported = run(&["lab", "report", &out]);

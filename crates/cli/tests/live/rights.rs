@@ -11,9 +11,10 @@ use burstline_sys::privileges::Held;
 use burstline_sys::users::{Account, account};
 
 use crate::support::endless::{end, start};
-use crate::support::live::wait_until;
+use crate::support::live::{statuses, wait_until};
 use crate::support::{
-    Directory, PROGRAM, REAL, assert_closed, command, is_root, other, other_or_skip, run, run_json,
+    Directory, PROGRAM, REAL, assert_closed, assert_says, command, is_root, other, other_or_skip,
+    run_json,
 };
 
 /// Returns an unprivileged user.
@@ -27,13 +28,8 @@ fn nobody() -> Option<Account> {
 
 /// Returns real, effective, saved and file-system uid or gid of each thread.
 fn numbers(process: u32, field: &str) -> Vec<String> {
-    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
-    let status = threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
-    let value = |status: String| {
-        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-        line.unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
-    };
-    status.map(value).collect()
+    let found = statuses(process, field);
+    found.iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
 #[test]
@@ -68,9 +64,7 @@ fn later_files_are_made_by_the_user_or_the_job_does_not_begin() {
     let directory = Directory::new("rights-files");
     let file = directory.file("x.pcapng");
     let job = ["capture", REAL, "-w", &file, "-b", "packets:100", "-Z", "nobody"];
-    let refused = run(&job);
-    assert_eq!(refused.code, Some(1), "{}", refused.stdout);
-    assert!(refused.stderr.contains("Permission denied"), "{}", refused.stderr);
+    assert_says(&job, 1, "Permission denied");
     chown(&directory.0, Some(nobody.user), None).unwrap();
     run_json(&job, 0);
     let files = fs::read_dir(&directory.0).unwrap().flatten();
@@ -79,9 +73,7 @@ fn later_files_are_made_by_the_user_or_the_job_does_not_begin() {
     // It takes no rights to give a file to oneself.
     let owner = format!("{}:{}", nobody.user, nobody.group);
     run_json(&[&job[..], &["--owner", &owner]].concat(), 0);
-    let foreign = run(&[&job[..], &["--owner", "1:2"]].concat());
-    assert_eq!(foreign.code, Some(2), "{}", foreign.stdout);
-    assert!(foreign.stderr.contains("or -Z USER"), "{}", foreign.stderr);
+    assert_says(&[&job[..], &["--owner", "1:2"]].concat(), 2, "or -Z USER");
 }
 
 #[test]
@@ -90,9 +82,7 @@ fn who_cannot_become_the_user_is_told_at_once() {
         (&["-Z", "no-such-user"][..], "there is no user 'no-such-user'"),
         (&["-Z", "root", "--keep-privileges"], "cannot be used with"),
     ] {
-        let run = run(&[&["count", REAL], flags].concat());
-        assert_eq!(run.code, Some(2));
-        assert!(run.stderr.contains(what), "{}", run.stderr);
+        assert_says(&[&["count", REAL], flags].concat(), 2, what);
     }
     let Some(nobody) = nobody() else { return };
     let mut other = command(&["count", "gen:?packets=9", "-Z", "root"]);

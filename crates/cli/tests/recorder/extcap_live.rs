@@ -16,6 +16,7 @@ use std::sync::LazyLock;
 
 use crate::support::live::wait_until;
 use crate::support::sensors::line_of_page;
+use crate::support::service::is_alive;
 use crate::support::sharing::{Job, Names, pcap_header, pcap_packets};
 use crate::support::{PROGRAM, capinfos, is_root, judged_packets, other, other_or_skip};
 use burstline_skip::skip;
@@ -89,12 +90,6 @@ impl Place {
         let found = self.names.wait_for_readers("tap", 1);
         found["readers"][0]["pid"].as_u64().unwrap() as u32
     }
-}
-
-/// Returns whether a process runs and is not a zombie. Source: proc(5), `/proc/PID/stat`.
-fn is_there(process: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 /// Returns a process's child with this name. Source: proc(5), `/proc/PID/task/TID/children`.
@@ -206,7 +201,7 @@ fn end(place: &Place, how: End, is_quiet: bool) {
     // dumpcap has started when its file has the beginning of the pipe's data.
     let bytes = || fs::metadata(place.names.0.file("file.pcapng")).map_or(0, |found| found.len());
     wait_until("it writes its file", || bytes() > if is_quiet { 0 } else { 4096 });
-    assert!(is_there(writer));
+    assert!(is_alive(writer));
     match how {
         End::TsharkInterrupted => signal(process, "-INT").unwrap(),
         End::TsharkTerminated => signal(process, "-TERM").unwrap(),
@@ -216,12 +211,12 @@ fn end(place: &Place, how: End, is_quiet: bool) {
             // Without tshark, dumpcap ends at its next message to it: not while it is stopped.
             signal(dumpcap, "-STOP").unwrap();
             tshark.kill();
-            assert!(is_there(writer) && is_there(dumpcap), "they outlive it");
+            assert!(is_alive(writer) && is_alive(dumpcap), "they outlive it");
             signal(dumpcap, "-KILL").unwrap();
         }
     }
-    wait_until("ours is gone", || !is_there(writer));
-    wait_until("dumpcap is gone", || !is_there(dumpcap));
+    wait_until("ours is gone", || !is_alive(writer));
+    wait_until("dumpcap is gone", || !is_alive(dumpcap));
     let (is_success, _) = tshark.finish().unwrap();
     place.names.wait_for_readers("tap", 0);
     let complaint = place.said("complaint");
@@ -281,7 +276,7 @@ fn a_file_is_whole_when_its_publisher_has_ended() {
             // Our process waits for the next publisher, like for an interface that comes back.
             let bytes = || fs::metadata(&file).map_or(0, |found| found.len());
             wait_until("all is in the file", || bytes() >= 1000 * PCAPNG_RECORD_BYTES);
-            assert!(is_there(writer));
+            assert!(is_alive(writer));
             signal(tshark.process_id(), "-INT").unwrap();
         } else {
             publisher.close_input();
@@ -289,7 +284,7 @@ fn a_file_is_whole_when_its_publisher_has_ended() {
         }
         let (is_success, _) = tshark.finish().unwrap();
         assert!(is_success, "{}", place.said("complaint"));
-        wait_until("ours is gone", || !is_there(writer));
+        wait_until("ours is gone", || !is_alive(writer));
         for (judge, packets) in judged_packets(&file) {
             assert_eq!(packets, 1000, "{judge}");
         }

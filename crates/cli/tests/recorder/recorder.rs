@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use crate::support::sharing::{pcap_header, pcap_packets};
 use crate::support::{
     Directory, REAL, REAL_PACKETS, assert_closed, is_root, judged_packets, other, run, run_json,
+    run_with_code,
 };
 use burstline_skip::skip;
 use serde_json::Value;
@@ -321,8 +322,7 @@ fn outputs_are_their_owners() {
     std::os::unix::fs::symlink(&file, &link).unwrap();
     let before = fs::read(&file).unwrap();
     for flags in [&[][..], &["--format", "pcap"]] {
-        let run = run(&[&["capture", REAL, "-w", &link][..], flags].concat());
-        assert_eq!(run.code, Some(1));
+        let run = run_with_code(&[&["capture", REAL, "-w", &link][..], flags].concat(), 1);
         assert!(run.stderr.contains("a symbolic link to /"), "{}", run.stderr);
         assert!(run.stderr.contains("--follow-links"), "{}", run.stderr);
     }

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 
 use crate::support::live::wait_until;
 use crate::support::{
-    Directory, PROGRAM, REAL, REAL_PACKETS, Run, assert_closed, judged_packets, last_object, other,
-    other_or_skip, run, run_json,
+    Directory, PROGRAM, REAL, REAL_PACKETS, Run, assert_closed, assert_says, judged_packets,
+    last_object, other, other_or_skip, run, run_json, run_with_code,
 };
 use burstline_skip::skip;
 use burstline_sys::direct::free_bytes;
@@ -380,8 +380,7 @@ fn a_command_is_run_for_the_file_that_a_full_disk_broke_off() {
 fn a_command_for_a_closed_file_has_its_own_process_group() {
     let directory = Directory::new("close-group");
     let job = ["capture", "gen:?packets=9", "-w", &directory.file("x.pcapng")];
-    let run = run(&[&job[..], &["--on-close", "cat /proc/self/stat"]].concat());
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = run_with_code(&[&job[..], &["--on-close", "cat /proc/self/stat"]].concat(), 0);
     // Source: proc(5): pid, name, state, parent, process group.
     let line = run.stderr.lines().find(|line| line.contains(" (cat) ")).expect(&run.stderr);
     let words: Vec<&str> = line.split(' ').collect();
@@ -417,9 +416,7 @@ fn a_window_of_zstd_is_limited_unless_told() {
     let file = directory.file("x.pcap.zst");
     // A frame that requests 128 MiB, and has one empty block.
     fs::write(&file, [0x28, 0xb5, 0x2f, 0xfd, 0, 17 << 3, 1, 0, 0]).unwrap();
-    let refused = run(&["count", &file]);
-    assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("a window of 134217728 bytes"), "{}", refused.stderr);
+    assert_says(&["count", &file], 1, "a window of 134217728 bytes");
     let allowed = run(&["count", &format!("file:{file}?window=128m")]);
     assert!(!allowed.stderr.contains("window"), "{}", allowed.stderr);
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::support::live::wait_until;
 use crate::support::{
-    Directory, assert_closed, capinfos, command, is_root, judged_packets, last_object, other, run,
-    run_json,
+    Directory, assert_closed, assert_says, capinfos, command, is_root, judged_packets, last_object,
+    other, run, run_json, run_with_code, xorshift,
 };
 use burstline_skip::{ledger, skip};
 use burstline_wire::files::{
@@ -28,14 +28,6 @@ fn delivered(report: &Value) -> u64 {
     report["total"]["delivered"].as_u64().unwrap()
 }
 
-/// xorshift64. Source: Marsaglia, "Xorshift RNGs", 2003.
-fn next(random: &mut u64) -> u64 {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    *random
-}
-
 /// Returns the number of packets of a torn file, from another program's list with a line each. Its
 /// complaints about the file's end are ignored.
 fn listed(program: &str, arguments: &[&str]) -> Option<u64> {
@@ -48,7 +40,7 @@ fn kill_one(file: &str, format: &str, random: &mut u64) -> u64 {
     let flush = ["--flush", "20ms,1MiB"];
     let mut recorder = command(&[&job[..], &flush].concat()).stderr(Stdio::null()).spawn().unwrap();
     wait_until("the file begins", || fs::metadata(file).is_ok_and(|found| found.len() > 0));
-    thread::sleep(Duration::from_micros(next(random) % 120_000));
+    thread::sleep(Duration::from_micros(xorshift(random) % 120_000));
     recorder.kill().unwrap();
     recorder.wait().unwrap();
     let run = run(&["count", file, "--json"]);
@@ -97,8 +89,7 @@ fn files_in_several_folders_take_turns() {
     let files = [0, 1, 2].map(|number| directory.file(&format!("d{number}/x.pcapng")));
     for file in &files {
         assert!(fs::metadata(file).unwrap().len() > 15 << 20, "{file}");
-        let checked = run(&["check", file]);
-        assert_eq!(checked.code, Some(0), "{}", checked.stdout);
+        run_with_code(&["check", file], 0);
     }
     let judged = files.iter().map(|file| judged_packets(file)).reduce(|sum, more| {
         let add = |((who, sum), (_, more))| (who, sum + more);
@@ -285,8 +276,7 @@ fn a_recording_that_was_broken_off_goes_on_in_a_next_file() {
         assert!(!run(&rotate).stderr.contains("resumes after"), "{name}");
         assert!(run(&rotate).stderr.contains(newest), "{name}: the newest");
     }
-    let pipe = run(&["capture", "gen:?packets=1", "-w", "-", "--resume"]);
-    assert!(pipe.code == Some(2) && pipe.stderr.contains("regular files"), "{}", pipe.stderr);
+    assert_says(&["capture", "gen:?packets=1", "-w", "-", "--resume"], 2, "regular files");
 }
 
 /// A file that ends within its first segment is plain: like an empty one, it has no numbers.
@@ -296,8 +286,7 @@ fn the_numbers_of_packets_go_on_behind_files_that_do_not_say_theirs() {
     let file = directory.file("x.pcapng");
     let job = |packets: u32, more: &[&str]| {
         let load = format!("gen:?packets={packets}&size=1000");
-        let run = run(&[&["capture", &load, "-w", &file, "--resume"][..], more].concat());
-        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        run_with_code(&[&["capture", &load, "-w", &file, "--resume"][..], more].concat(), 0);
     };
     let first = |name: &str, rest: &[&str]| {
         job(3000, rest);

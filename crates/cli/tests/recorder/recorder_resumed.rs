@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::support::sharing::{pcap_header, pcap_packets};
-use crate::support::{Directory, Run, judged_packets, last_object, other, run};
+use crate::support::{Directory, Run, judged_packets, last_object, other, run, run_with_code};
 
 /// Records 30 packets, whose times are always the same, into files of 10.
 fn record(directory: &Directory, name: &str, more: &[&str]) -> Run {
@@ -17,9 +17,7 @@ fn record(directory: &Directory, name: &str, more: &[&str]) -> Run {
 fn record_by(directory: &Directory, name: &str, flags: &[&str]) -> Run {
     let (from, to) = (directory.file("input.pcap"), directory.file(name));
     fs::write(&from, [pcap_header(), pcap_packets(0, 30)].concat()).unwrap();
-    let run = run(&[&["capture", &from, "-w", &to][..], flags].concat());
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
-    run
+    run_with_code(&[&["capture", &from, "-w", &to][..], flags].concat(), 0)
 }
 
 /// Returns the files whose names start like this and end like that, by name.

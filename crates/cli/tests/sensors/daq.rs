@@ -14,13 +14,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
 use crate::support::selected;
 use crate::support::sharing::{Job, Names, pcap_header, pcap_record};
 use crate::support::verdicts::sum;
 use burstline_skip::{skip, without};
+use burstline_testbed::Killed;
 use serde_json::Value;
 
 const PACKETS: u64 = 6_000;
@@ -87,13 +88,13 @@ impl Built {
             .spawn()
             .unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        Host { child, output, said: String::new() }
+        Host { child: Killed(child), output, said: String::new() }
     }
 }
 
 /// A running host.
 pub(crate) struct Host {
-    child: Child,
+    child: Killed,
     output: BufReader<ChildStdout>,
     said: String,
 }
@@ -138,14 +139,6 @@ impl Host {
         let (code, said) = self.end();
         assert_eq!((code, said.end()), (0, how), "{}", said.0);
         said
-    }
-}
-
-impl Drop for Host {
-    /// A failing test leaves no process behind.
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -12,7 +12,7 @@ use std::fs;
 use crate::support::live::wait_until;
 use crate::support::sharing::{Job, Names};
 use crate::support::verdicts::{Worker, sum};
-use crate::support::{last_object, run};
+use crate::support::{assert_says, last_object, run, run_with_code};
 use serde_json::Value;
 
 const PACKETS: u64 = 6_000;
@@ -33,8 +33,7 @@ impl Bounce {
         let [file, out] = ["in.pcap", "out.pcapng"].map(|name| names.0.file(name));
         let line = format!("--packets {PACKETS} --size imix --flows {FLOWS}");
         let words: Vec<&str> = line.split(' ').collect();
-        let made = run(&[&["generate", "-q", "-o", &file], &words[..]].concat());
-        assert_eq!(made.code, Some(0), "{}", made.stderr);
+        run_with_code(&[&["generate", "-q", "-o", &file], &words[..]].concat(), 0);
         let inline = format!("ips?{query}");
         let job = names.start(&["bounce", "-", &out, "--inline", &inline]);
         wait_until("it is there", || names.look("ips").is_some());
@@ -306,9 +305,7 @@ fn absurd_values_have_one_clear_line() {
         ("ips?open&closed", "give one of them"),
         ("ips?fail=open", "unknown key 'fail'"),
     ] {
-        let run = run(&["bounce", "gen:?packets=1", "null:", "--inline", inline]);
-        assert_eq!(run.code, Some(2), "{inline}");
-        assert!(run.stderr.contains(said), "{inline}: {}", run.stderr);
+        assert_says(&["bounce", "gen:?packets=1", "null:", "--inline", inline], 2, said);
     }
     let both = run(&["bounce", "xdp:lo", "xdp:lo", "--both", "--inline", "ips"]);
     assert!(both.code == Some(2) && both.stderr.contains("separate sockets"), "{}", both.stderr);

@@ -118,9 +118,7 @@ impl Line {
 }
 
 fn end(live: Live) -> Value {
-    live.interrupt();
-    let (is_success, report) = live.end();
-    assert!(is_success, "{report}");
+    let report = live.stop();
     assert_eq!(report["total"]["unaccounted"], 0, "{report}");
     report
 }

@@ -3,11 +3,12 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::support::live::wait_until;
 use crate::support::sharing::{Job, Names};
-use crate::support::{other_or_skip, run, selected};
+use crate::support::{other_or_skip, run_with_code, selected};
+use burstline_testbed::Killed;
 use serde_json::Value;
 
 const PACKETS: u64 = 2_000;
@@ -15,9 +16,9 @@ const FILTER: &str = "udp port 53";
 
 /// A bounce from its input to a file, with tcpdump in line.
 struct Line {
+    tcpdump: Killed,
     names: Names,
     job: Option<Job>,
-    tcpdump: Child,
     traffic: Vec<u8>,
     /// Packets that the filter selects.
     selected: u64,
@@ -30,8 +31,7 @@ impl Line {
         let [file, out, said, heard] =
             ["in.pcap", "out.pcap", "said", "heard"].map(|name| names.0.file(name));
         let source = format!("gen:?packets={PACKETS}&size=imix&flows=8&dport=9,53");
-        let made = run(&["capture", "-q", &source, "-w", &file]);
-        assert_eq!(made.code, Some(0), "{}", made.stderr);
+        run_with_code(&["capture", "-q", &source, "-w", &file], 0);
         let selected = selected(&file, FILTER);
         assert!(selected > 0 && selected < PACKETS, "{selected}");
         let job = names.start(&["bounce", "-", &out, "--inline", "ips?deadline=1s"]);
@@ -49,7 +49,7 @@ impl Line {
             .unwrap();
         wait_until("it listens", || fs::read_to_string(&heard).unwrap().contains("listening on"));
         let traffic = fs::read(file).unwrap();
-        Some(Self { names, job: Some(job), tcpdump, traffic, selected })
+        Some(Self { tcpdump: Killed(tcpdump), names, job: Some(job), traffic, selected })
     }
 
     /// Feeds the part of its traffic between these tenths.
@@ -74,14 +74,6 @@ impl Line {
     fn went_on(&self, report: &Value) -> [u64; 2] {
         let delivered = report["total"]["delivered"].as_u64().unwrap();
         [delivered, selected(&self.names.0.file("out.pcap"), FILTER)]
-    }
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        // It has ended, or the test failed.
-        let _ = self.tcpdump.kill();
-        let _ = self.tcpdump.wait();
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::live::{Live, wait_until};
-use crate::support::{Directory, run};
+use crate::support::{Directory, assert_says, run};
 use crate::watched::{Watched, scraped};
 use burstline_skip::skip;
-use burstline_testbed::Bed;
+use burstline_testbed::{Bed, Killed};
 
 fn start(words: &[&str]) -> Watched {
     Watched::start("--metrics", words)
@@ -199,8 +199,7 @@ fn a_live_source_says_how_full_its_rings_are() {
             assert_eq!(of_ring("burstline_ring_entries{"), f64::from(*size));
             assert!(of_ring("burstline_ring_filled_entries{") <= f64::from(*size));
         }
-        job.interrupt();
-        assert!(job.end().0);
+        job.stop();
     }
 }
 
@@ -231,15 +230,14 @@ fn an_address_that_cannot_be_had_is_one_line() {
     let refused = run(&["count", "gen:?packets=10", "--metrics", &address]);
     assert_eq!((refused.code, refused.stderr.lines().count()), (Some(1), 1), "{}", refused.stderr);
     assert!(refused.stderr.contains(&format!("--metrics {address}: ")), "{}", refused.stderr);
-    let wrong = run(&["count", "gen:?packets=10", "--metrics", "localhost"]);
-    assert!(wrong.code == Some(2) && wrong.stderr.contains("ADDRESS:PORT"), "{}", wrong.stderr);
+    assert_says(&["count", "gen:?packets=10", "--metrics", "localhost"], 2, "ADDRESS:PORT");
 }
 
 const ALERTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/alerts.yml");
 
 /// Prometheus, scraping a job five times a second.
 struct Prometheus {
-    child: Child,
+    _child: Killed,
     address: String,
 }
 
@@ -264,7 +262,7 @@ impl Prometheus {
             .stderr(Stdio::null())
             .spawn()
             .ok()?;
-        Some(Self { child, address })
+        Some(Self { _child: Killed(child), address })
     }
 
     /// Returns the answer to a request, or `None` while it does not answer.
@@ -286,14 +284,6 @@ impl Prometheus {
 /// Percent-encodes a query.
 fn escaped(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02x}")).collect()
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 #[test]

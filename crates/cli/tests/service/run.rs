@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::live::wait_until;
 use crate::support::service::{Service, is, is_alive, ledger};
-use crate::support::{Directory, assert_closed, other, run};
+use crate::support::{Directory, assert_closed, assert_says, other, run, run_with_code};
 use burstline_testbed::signal;
 use serde_json::Value;
 
@@ -30,8 +30,7 @@ fn jobs_run_until_they_end_and_each_has_its_ledger() {
     }
     assert_eq!(events.last().unwrap()["event"], "stopped");
     // The same as text.
-    let text = run(&["run", &directory.file("site.toml")]);
-    assert_eq!(text.code, Some(0), "{}", text.stderr);
+    let text = run_with_code(&["run", &directory.file("site.toml")], 0);
     assert_eq!(text.stdout.matches(": done: no packets lost, 0 unaccounted").count(), 2);
     assert!(text.stdout.contains(" UTC two: counted  500 packets"), "{}", text.stdout);
     assert!(text.stdout.ends_with(" UTC every job has ended well\n"), "{}", text.stdout);
@@ -56,12 +55,9 @@ fn a_file_with_faults_starts_nothing_and_names_them_all() {
         assert_eq!(lines[2], format!("burstline: {path}: 2 errors; nothing was started"));
         assert!(!fs::exists(&output).unwrap());
     }
-    let absent = run(&["run", &directory.file("absent.toml")]);
-    assert_eq!(absent.code, Some(2));
-    assert!(absent.stderr.contains("cannot be read: No such file"), "{}", absent.stderr);
+    assert_says(&["run", &directory.file("absent.toml")], 2, "cannot be read: No such file");
     fs::write(&path, endless("a", "quiet = true")).unwrap();
-    let good = run(&["run", "--check", &path]);
-    assert_eq!(good.code, Some(0), "{}", good.stderr);
+    let good = run_with_code(&["run", "--check", &path], 0);
     let command = "a: burstline count --quiet -- 'gen:?rate=2k&pace=yes&flows=4'\n";
     assert_eq!(good.stdout, format!("{command}{path}: no errors\n"));
 }
@@ -140,9 +136,7 @@ fn a_file_that_is_no_regular_file_is_refused_at_once() {
     let path = directory.file("site.toml");
     assert!(other("mkfifo", &[&path]).is_some_and(|made| made.code == Some(0)));
     for file in [&path, "/dev/zero", "/"] {
-        let run = run(&["run", "--check", file]);
-        assert_eq!(run.code, Some(2), "{file}");
-        assert!(run.stderr.contains("cannot be read: "), "{file}: {}", run.stderr);
+        assert_says(&["run", "--check", file], 2, "cannot be read: ");
     }
 }
 
@@ -151,8 +145,7 @@ fn an_address_of_the_service_is_no_jobs() {
     let directory = Directory::new("run-address");
     let path = directory.file("site.toml");
     fs::write(&path, endless("a", "web = '9180'")).unwrap();
-    let run = run(&["run", "--check", &path, "--metrics", "9180"]);
-    assert_eq!(run.code, Some(2), "{}", run.stdout);
+    let run = run_with_code(&["run", "--check", &path, "--metrics", "9180"], 2);
     assert!(run.stderr.contains("job a of the file has it already"), "{}", run.stderr);
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::emulator::screen;
 use crate::support::live::wait_until;
 use crate::support::sharing::Names;
-use crate::support::{PROGRAM, hangup, run};
+use crate::support::{PROGRAM, assert_says, hangup, run, run_with_code};
 use crate::watched::Watched;
 use burstline_testbed::{Terminal, signal};
 
@@ -47,6 +47,13 @@ fn assert_given_back(terminal: &Terminal) {
     });
 }
 
+/// Ends the program by this key.
+fn quit(terminal: &mut Terminal, key: &str) {
+    terminal.press(key).unwrap();
+    assert!(terminal.wait(SOON).unwrap().success());
+    assert_given_back(terminal);
+}
+
 #[test]
 fn a_server_that_says_nothing_or_never_ends_its_head_is_left() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -59,9 +66,7 @@ fn a_server_that_says_nothing_or_never_ends_its_head_is_left() {
         thread::park();
     });
     for said in ["this is not a burstline job", "no data for 5s"] {
-        let run = run(&["top", &address, "--once"]);
-        assert_eq!(run.code, Some(1), "{}", run.stderr);
-        assert!(run.stderr.contains(said), "{said}: {}", run.stderr);
+        assert_says(&["top", &address, "--once"], 1, said);
     }
 }
 
@@ -87,9 +92,7 @@ fn a_job_is_watched_to_its_end_and_q_gives_the_terminal_back() {
         let report = job.end();
         assert_eq!(report["total"]["unaccounted"], 0);
         wait_for(&terminal, "the job has ended: no packets lost, 0 unaccounted");
-        terminal.press("q").unwrap();
-        assert!(terminal.wait(SOON).unwrap().success());
-        assert_given_back(&terminal);
+        quit(&mut terminal, "q");
     }
 }
 
@@ -106,9 +109,7 @@ fn a_signal_and_control_c_give_the_terminal_back() {
     }
     let mut terminal = start(&["top", &job.address]);
     wait_for(&terminal, "running for");
-    terminal.press("\u{3}").unwrap();
-    assert!(terminal.wait(SOON).unwrap().success());
-    assert_given_back(&terminal);
+    quit(&mut terminal, "\u{3}");
     job.end();
 }
 
@@ -121,9 +122,7 @@ fn a_job_that_is_killed_is_said_to_be_gone() {
     job.child.wait().unwrap();
     wait_for(&terminal, "connection lost, the figures are old");
     wait_for(&terminal, "no job answers here");
-    terminal.press("q").unwrap();
-    assert!(terminal.wait(SOON).unwrap().success());
-    assert_given_back(&terminal);
+    quit(&mut terminal, "q");
 }
 
 #[test]
@@ -145,9 +144,7 @@ fn published_logs_are_watched_with_their_readers() {
     let mut terminal = Terminal::start(PROGRAM, &arguments, COLUMNS, ROWS, there).unwrap();
     wait_for(&terminal, "Readers of tap");
     wait_for(&terminal, "kpps");
-    terminal.press("q").unwrap();
-    assert!(terminal.wait(SOON).unwrap().success());
-    assert_given_back(&terminal);
+    quit(&mut terminal, "q");
     drop((reader, publisher));
 }
 
@@ -176,9 +173,7 @@ fn a_terminal_has_colors_and_no_color_takes_them_away() {
         let arguments = ["top", &job.address];
         let mut terminal = Terminal::start(PROGRAM, &arguments, COLUMNS, ROWS, setting).unwrap();
         wait_for(&terminal, "Threads");
-        terminal.press("q").unwrap();
-        assert!(terminal.wait(SOON).unwrap().success());
-        assert_given_back(&terminal);
+        quit(&mut terminal, "q");
         assert_eq!(has_colors(&terminal.shown()), expected, "{value:?}: {:?}", terminal.shown());
     }
     let piped = run(&["top", &job.address, "--once"]);
@@ -190,8 +185,7 @@ fn a_terminal_has_colors_and_no_color_takes_them_away() {
 fn one_frame_is_text_and_bad_words_are_one_line() {
     let job = Watched::start("--web", &["count", SOURCE]);
     wait_until("it runs", || job.status()["state"] == "running");
-    let once = run(&["top", &job.address, "--once"]);
-    assert_eq!(once.code, Some(0), "{}", once.stderr);
+    let once = run_with_code(&["top", &job.address, "--once"], 0);
     assert!(once.stdout.starts_with("burstline count\nrunning for "), "{}", once.stdout);
     assert!(once.stdout.contains("\nThreads\n") && !once.stdout.contains('\u{1b}'));
     let address = job.address.clone();

@@ -2,16 +2,17 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
 use std::time::Duration;
 
+use burstline_testbed::Killed;
 use serde_json::Value;
 
 use crate::support::{PROGRAM, last_object};
 
 /// A job that answers HTTP.
 pub(crate) struct Watched {
-    pub(crate) child: Child,
+    pub(crate) child: Killed,
     /// Host and port.
     pub(crate) address: String,
     /// The path in the program's announcement: `/metrics`, `/`, `/?token=...`.
@@ -62,7 +63,7 @@ impl Watched {
         let address = line.trim().split("http://").nth(1).unwrap();
         let (address, path) = address.split_at(address.find('/').unwrap());
         let (address, path) = (address.to_owned(), path.to_owned());
-        Self { child, address, path, said }
+        Self { child: Killed(child), address, path, said }
     }
 
     /// Returns the URL of its page.
@@ -125,13 +126,4 @@ pub(crate) fn scraped(address: &str) -> String {
     assert_eq!(body.matches("# EOF\n").count(), 1, "{body}");
     assert!(body.ends_with("# EOF\n"), "{body}");
     body
-}
-
-impl Drop for Watched {
-    /// A failing test leaves no job behind.
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

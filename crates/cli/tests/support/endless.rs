@@ -1,32 +1,53 @@
 //! Jobs that run until a signal comes.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
+use burstline_testbed::Killed;
 use serde_json::Value;
 
 use super::{command, last_object};
 
 /// A running job and its output.
 pub(crate) struct Endless {
-    pub(crate) child: Child,
+    pub(crate) child: Killed,
     pub(crate) lines: BufReader<ChildStdout>,
 }
 
-/// Starts an endless job and waits for its first interval line, so that it surely runs.
-pub(crate) fn start(arguments: &[&str]) -> Endless {
-    let arguments = [arguments, &["--json", "--stats", "20ms"]].concat();
-    let mut child =
-        command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap());
-    let mut delivered = 0;
-    while delivered == 0 {
-        let mut line = String::new();
-        assert!(lines.read_line(&mut line).unwrap() > 0, "{arguments:?} ended at once");
-        let interval: Value = serde_json::from_str(&line).unwrap();
-        delivered = interval["delivered"].as_u64().unwrap();
+impl Endless {
+    /// Waits until it has delivered packets.
+    pub(crate) fn wait_for_packets(&mut self) {
+        self.wait_for(|interval| interval["delivered"].as_u64() > Some(0));
     }
-    Endless { child, lines }
+
+    /// Waits for an interval that satisfies a condition.
+    pub(crate) fn wait_for(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let mut line = String::new();
+            assert!(self.lines.read_line(&mut line).unwrap() > 0, "it has ended");
+            let interval: Value = serde_json::from_str(&line).unwrap();
+            if is_wanted(&interval) {
+                return interval;
+            }
+        }
+    }
+}
+
+/// Starts an endless job.
+pub(crate) fn spawn(mut command: Command) -> Endless {
+    command.args(["--json", "--stats", "20ms"]).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap());
+    Endless { child: Killed(child), lines }
+}
+
+/// Starts an endless job and waits until it has delivered packets, so that it surely runs.
+pub(crate) fn start(arguments: &[&str]) -> Endless {
+    let mut command = command(arguments);
+    command.stderr(Stdio::piped());
+    let mut job = spawn(command);
+    job.wait_for_packets();
+    job
 }
 
 pub(crate) fn signal(child: &Child, name: &str) {

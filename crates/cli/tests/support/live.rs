@@ -20,12 +20,17 @@ pub(crate) struct Live {
 impl Live {
     /// Starts a job, and returns after its first interval.
     pub(crate) fn start(bed: &Bed, directory: &Directory, arguments: &str) -> Self {
+        Self::start_on(&bed.far, directory, arguments)
+    }
+
+    /// The same on any host.
+    pub(crate) fn start_on(host: &Host, directory: &Directory, arguments: &str) -> Self {
         let (output, report) = (directory.file("output"), directory.file("report"));
         let _ = fs::remove_file(&report);
         // With `-w -` the report is on standard error, together with messages.
         let to = if arguments.ends_with("-w -") { "> $0 2> $1" } else { "> $1 2> $0" };
         let script = format!("exec {PROGRAM} {arguments} --json --stats 20ms {to}");
-        let program = bed.far.start("sh", &["-c", &script, &output, &report], &[]).unwrap();
+        let program = host.start("sh", &["-c", &script, &output, &report], &[]).unwrap();
         let live = Self { program, output, report };
         wait_until("it has started", || live.text().contains("\"interval\":1,"));
         live
@@ -37,14 +42,7 @@ impl Live {
 
     /// Returns a field of every thread's status.
     pub(crate) fn statuses(&self, field: &str) -> Vec<String> {
-        let threads = fs::read_dir(format!("/proc/{}/task", self.program.process_id())).unwrap();
-        // A thread may end while its status is read.
-        let status = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status")).ok();
-        let value = |status: String| {
-            let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-            line.unwrap().trim().to_owned()
-        };
-        threads.flatten().filter_map(status).map(value).collect()
+        statuses(self.program.process_id(), field)
     }
 
     /// Waits until all `threads` threads and the signal thread have dropped their capabilities.
@@ -67,10 +65,30 @@ impl Live {
         (is_success, report)
     }
 
+    /// Interrupts it, and returns its report if it succeeded.
+    pub(crate) fn stop(self) -> Value {
+        self.interrupt();
+        let (is_success, report) = self.end();
+        assert!(is_success, "{report}");
+        report
+    }
+
     pub(crate) fn interrupt(&self) {
         let process = self.program.process_id();
         burstline_testbed::signal(process, "-INT").unwrap();
     }
+}
+
+/// Returns a field of the status of every thread of a process.
+pub(crate) fn statuses(process: u32, field: &str) -> Vec<String> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    // A thread may end while its status is read.
+    let status = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status")).ok();
+    let value = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        line.unwrap().trim().to_owned()
+    };
+    threads.flatten().filter_map(status).map(value).collect()
 }
 
 /// Sends numbered frames of 100 bytes from the near host, and returns how many its device accepted.

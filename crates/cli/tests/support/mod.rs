@@ -56,11 +56,24 @@ pub(crate) fn run(arguments: &[&str]) -> Run {
     command(arguments).output().unwrap().into()
 }
 
+/// Runs the program, and checks the exit code.
+#[track_caller]
+pub(crate) fn run_with_code(arguments: &[&str], code: i32) -> Run {
+    let run = run(arguments);
+    assert_eq!(run.code, Some(code), "{arguments:?}: {}{}", run.stderr, run.stdout);
+    run
+}
+
+/// Runs the program, and checks the exit code and a part of what it says on stderr.
+#[track_caller]
+pub(crate) fn assert_says(arguments: &[&str], code: i32, said: &str) {
+    let stderr = run_with_code(arguments, code).stderr;
+    assert!(stderr.contains(said), "{arguments:?}: '{said}' is not in {stderr}");
+}
+
 /// Runs the program with `--json`, checks the exit code, and returns the last object.
 pub(crate) fn run_json(arguments: &[&str], code: i32) -> Value {
-    let run = run(&[arguments, &["--json"]].concat());
-    assert_eq!(run.code, Some(code), "{arguments:?}: {}{}", run.stderr, run.stdout);
-    last_object(&run.stdout)
+    last_object(&run_with_code(&[arguments, &["--json"]].concat(), code).stdout)
 }
 
 /// Returns the number of a file's packets that a filter selects.
@@ -208,6 +221,14 @@ pub(crate) fn hangup() -> Option<&'static str> {
         return None;
     }
     Some("-HUP")
+}
+
+/// xorshift64. Source: Marsaglia, "Xorshift RNGs", 2003.
+pub(crate) fn xorshift(random: &mut u64) -> u64 {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    *random
 }
 
 /// Makes a pcap in ns of UDP packets of `length` bytes, one every 10 us, from 40 flows in turn.

@@ -3,9 +3,9 @@
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 
-use burstline_testbed::signal;
+use burstline_testbed::{Killed, signal};
 use serde_json::Value;
 
 use super::live::wait_until;
@@ -13,7 +13,7 @@ use super::{Directory, command};
 
 /// A service with a JSON log in a file. It is killed when the test ends.
 pub(crate) struct Service {
-    child: Child,
+    child: Killed,
     log: String,
     pub(crate) site: String,
 }
@@ -36,7 +36,7 @@ impl Service {
         command.env("BURSTLINE_RUN", &directory.0).envs(variables.iter().copied());
         let errors = File::create(directory.file("errors")).unwrap();
         command.stdout(File::create(&log).unwrap()).stderr(Stdio::from(errors));
-        Self { child: command.spawn().unwrap(), log, site: path }
+        Self { child: Killed(command.spawn().unwrap()), log, site: path }
     }
 
     pub(crate) fn events(&self) -> Vec<Value> {
@@ -90,13 +90,6 @@ impl Service {
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

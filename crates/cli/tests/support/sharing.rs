@@ -3,8 +3,9 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 
+use burstline_testbed::Killed;
 use serde_json::Value;
 
 use super::live::wait_until;
@@ -84,12 +85,12 @@ pub(crate) fn start(command: &mut Command, report: String) -> Job {
     command.stdin(Stdio::piped()).stdout(File::create(&report).unwrap());
     let mut child = command.spawn().unwrap();
     let input = child.stdin.take();
-    Job { child, input, report }
+    Job { child: Killed(child), input, report }
 }
 
 /// A running job.
 pub(crate) struct Job {
-    pub(crate) child: Child,
+    pub(crate) child: Killed,
     input: Option<ChildStdin>,
     report: String,
 }
@@ -128,14 +129,6 @@ impl Job {
 
     pub(crate) fn kill(self) {
         drop(self);
-    }
-}
-
-impl Drop for Job {
-    fn drop(&mut self) {
-        // It has ended, or the test failed and must end it.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

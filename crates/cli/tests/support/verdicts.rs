@@ -6,11 +6,12 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use burstline_log::{Verdict, VerdictError, VerdictGiver};
 use burstline_share::{AttachConfig, Follower, Next, Offer};
+use burstline_testbed::Killed;
 use serde_json::Value;
 
 /// How many packets back a `twice` worker decides a packet again.
@@ -20,7 +21,7 @@ const WORKER: &str = "BURSTLINE_TEST_WORKER";
 
 /// A reader that runs until its log ends or it is dropped.
 pub(crate) struct Worker {
-    child: Child,
+    child: Killed,
     output: BufReader<ChildStdout>,
 }
 
@@ -37,7 +38,7 @@ impl Worker {
             .spawn()
             .unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        let mut worker = Self { child, output };
+        let mut worker = Self { child: Killed(child), output };
         worker.hear("ready");
         worker
     }
@@ -68,14 +69,6 @@ impl Worker {
     /// Kills it with SIGKILL, and waits until it is gone.
     pub(crate) fn kill(self) {
         drop(self);
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // It has ended, or must end now.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

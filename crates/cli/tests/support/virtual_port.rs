@@ -2,18 +2,19 @@
 
 use std::fs;
 use std::io::Write;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use burstline_lab::programs::{Device, Launch, Memory, Mode, Testpmd};
 use burstline_skip::skip;
 use burstline_sys::affinity::allowed_cores;
+use burstline_testbed::Killed;
 
 use super::Directory;
 use super::live::wait_until;
 
 /// A running testpmd.
 pub(crate) struct VirtualPort {
-    child: Child,
+    child: Killed,
     output: String,
 }
 
@@ -53,7 +54,7 @@ impl VirtualPort {
         let to = || Stdio::from(fs::File::options().append(true).open(&output).unwrap());
         fs::write(&output, "").unwrap();
         let child = command.stdin(Stdio::piped()).stdout(to()).stderr(to()).spawn().unwrap();
-        let port = Self { child, output };
+        let port = Self { child: Killed(child), output };
         wait_until("testpmd is ready", || port.text().contains("testpmd> "));
         port
     }
@@ -100,12 +101,5 @@ impl VirtualPort {
     pub(crate) fn quit(self) {
         self.say("quit");
         wait_until("testpmd ends", || self.text().contains("Bye..."));
-    }
-}
-
-impl Drop for VirtualPort {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -4,12 +4,11 @@
 mod with {
     use std::ffi::OsStr;
     use std::fs;
-    use std::process::Stdio;
 
+    use crate::support::endless;
     use crate::support::live::wait_until;
     use crate::support::{
-        Directory, REAL, REAL_PACKETS, assert_closed, command, judged_packets, last_object, run,
-        run_json,
+        Directory, REAL, REAL_PACKETS, assert_closed, command, judged_packets, run, run_json,
     };
 
     /// A device without another end, which returns what it gets.
@@ -92,25 +91,14 @@ mod with {
     #[test]
     fn several_run_at_once_a_signal_ends_one_and_nothing_is_left() {
         let start = || {
-            let arguments = ["count", NULL, "--json", "--stats", "20ms", "--poll", "interrupt"];
-            let mut child = command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
-            let mut output = std::io::BufReader::new(child.stdout.take().unwrap());
-            let mut line = String::new();
-            std::io::BufRead::read_line(&mut output, &mut line).unwrap();
-            assert!(line.contains("delivered"), "{line}");
-            (child, output)
+            let mut job = endless::spawn(command(&["count", NULL, "--poll", "interrupt"]));
+            job.wait_for(|interval| interval["delivered"].is_u64());
+            job
         };
-        let (mut one, mut output) = start();
-        let (mut other, _) = start();
-        other.kill().unwrap();
-        other.wait().unwrap();
-        let process = one.id();
-        burstline_testbed::signal(process, "-INT").unwrap();
-        let mut text = String::new();
-        std::io::Read::read_to_string(&mut output, &mut text).unwrap();
-        assert_eq!(one.wait().unwrap().code(), Some(0), "{text}");
-        assert_closed(&last_object(&text));
-        let processes = [process, other.id()];
+        let (one, other) = (start(), start());
+        let processes = [&one, &other].map(|job| job.child.id());
+        drop(other);
+        assert_closed(&endless::end(one, "-INT"));
         for folder in ["/var/run/dpdk", "/dev/hugepages", "/tmp/dpdk"] {
             wait_until(&format!("nothing is left in {folder}"), || {
                 let names = fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,14 +1,15 @@
 //! A job of ours at one end of a connection, with its output in files.
 
 use std::fs;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use crate::support::{Directory, assert_closed, command, last_object};
+use burstline_testbed::Killed;
 use serde_json::Value;
 
 /// A running job, killed if the test does not wait for its end.
 pub(crate) struct Ours {
-    child: Child,
+    child: Killed,
     report: String,
     errors: String,
 }
@@ -21,7 +22,7 @@ impl Ours {
         let mut program = command(words);
         program.env("BURSTLINE_RUN", &directory.0).arg("--json");
         let child = program.stdout(to(&report)).stderr(to(&errors)).spawn().unwrap();
-        Self { child, report, errors }
+        Self { child: Killed(child), report, errors }
     }
 
     /// Returns its standard output so far.
@@ -49,12 +50,5 @@ impl Ours {
         let report = last_object(&text);
         assert_closed(&report);
         report
-    }
-}
-
-impl Drop for Ours {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

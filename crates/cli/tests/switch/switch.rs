@@ -173,6 +173,13 @@ impl Running {
         line.expect("the kernel says").trim().to_owned()
     }
 
+    /// Interrupts it, and returns its report if it succeeded.
+    pub(crate) fn stop(self) -> Value {
+        let (is_success, report) = self.end();
+        assert!(is_success, "{report}");
+        report
+    }
+
     /// Interrupts it, and returns its success and its report.
     pub(crate) fn end(self) -> (bool, Value) {
         signal(self.program.process_id(), "-INT").unwrap();
@@ -240,8 +247,7 @@ fn guests_behind_taps_and_cables_reach_each_other() {
     assert_eq!(of("xdp:c3"), [mac_of(3)], "{macs}");
     let text = lab.run("switch stats lab").unwrap();
     assert!(text.contains("afpacket:c2") && text.contains("addresses 4 of 8,192"), "{text}");
-    let (is_success, report) = running.end();
-    assert!(is_success, "{report}");
+    let report = running.stop();
     assert_eq!(report["ports"].as_array().unwrap().len(), 8);
     assert_eq!(report["switch"]["addresses"]["entries"], 4, "{report}");
 }
@@ -284,8 +290,7 @@ fn vlans_are_apart_and_a_trunk_carries_them_with_tags() {
     wait_until("both are dropped", || {
         dropped("tap:t0") == Some(1) && dropped("tap:t3").is_some_and(|count| count >= 1)
     });
-    let (is_success, report) = running.end();
-    assert!(is_success, "{report}");
+    running.stop();
 }
 
 #[test]
@@ -311,8 +316,7 @@ fn what_is_flooded_is_counted_copy_by_copy() {
     guests[2].send(vec![frame(station(6), ALL, 0); 10]);
     wait_until("ten are flooded", || number(&lab.port("tap:t2")["in"]["flooded"]) >= 10);
     assert_eq!(number(&lab.port("tap:t3")["out"]["copies"]), before);
-    let (is_success, report) = running.end();
-    assert!(is_success, "{report}");
+    running.stop();
 }
 
 #[test]
@@ -354,8 +358,7 @@ fn a_flood_of_addresses_is_bounded_and_addresses_age() {
     wait_until("they age", || number(&lab.show()["addresses"]["entries"]) <= 3);
     let macs = lab.run("switch macs lab").unwrap();
     assert!(macs.contains("02:42:00:00:00:01  tap:t1  static"), "{macs}");
-    let (is_success, report) = running.end();
-    assert!(is_success, "{report}");
+    running.stop();
 }
 
 #[test]
@@ -410,8 +413,7 @@ fn ports_come_and_go_while_others_lose_nothing() {
         let error = lab.run(line).unwrap_err().to_string();
         assert!(error.contains(reason), "{line}: {error}");
     }
-    let (is_success, report) = running.end();
-    assert!(is_success, "{report}");
+    let report = running.stop();
     assert_eq!(report["ports"].as_array().unwrap().len(), 20);
 }
 
@@ -453,8 +455,7 @@ fn rules_are_replaced_all_or_none() {
     assert!(first.is_deaf_to(&third.address) && third.pings(&second.address));
     assert_eq!(set("").unwrap(), "0 rules\n");
     assert!(first.pings(&second.address));
-    let (is_success, report) = running.end();
-    assert!(is_success, "{report}");
+    running.stop();
 }
 
 /// Returns the packets of a capture as printed by tcpdump, without times, sorted.
@@ -498,8 +499,7 @@ fn a_mirror_has_what_tcpdump_sees_at_the_port() {
     lab.run(&format!("switch mirror lab file:{mirrored}?format=pcap --remove")).unwrap();
     signal(tcpdump.process_id(), "-INT").unwrap();
     tcpdump.finish().unwrap();
-    let (is_success, report) = running.end();
-    assert!(is_success, "{report}");
+    running.stop();
     let (mirrored, seen) = (packets_of(&mirrored), packets_of(&seen));
     let is_ours = |packet: &&String| seen.contains(packet);
     let crossed: Vec<_> = mirrored.iter().filter(is_ours).collect();
@@ -530,8 +530,7 @@ fn a_published_mirror_is_read_by_another_program() {
             .and_then(|line| serde_json::from_str::<Value>(line).ok())
             .is_some_and(|line| line["delivered"].as_u64().is_some_and(|count| count >= 150))
     });
-    let (is_success, ended) = running.end();
-    assert!(is_success, "{ended}");
+    let ended = running.stop();
     let (_, _) = counting.finish().unwrap();
     let counted = last_object(&text());
     let row = ended["ports"].as_array().unwrap().iter().find(|row| row["port"] == "> log:sensor");
@@ -571,8 +570,7 @@ fn a_killed_switch_leaves_nothing_that_is_in_the_way() {
     let stranger = ["--reuid", "65534", "--clear-groups", "--", "env"];
     let error = lab.center.command("setpriv", &[&stranger[..], &words].concat());
     assert!(error.is_err(), "{error:?}");
-    let (is_success, report) = running.end();
-    assert!(is_success, "{report}");
+    running.stop();
     assert!(fs::metadata(&socket).is_err(), "its end takes the socket with it");
 }
 
@@ -598,8 +596,7 @@ fn a_client_that_goes_on_and_on_holds_nobody_up() {
             })
             .count()
     });
-    let (is_success, report) = running.end();
-    assert!(is_success, "{report}");
+    running.stop();
     assert!(trickle.join().unwrap() < 600, "it was left before a minute had passed");
 }
 
@@ -625,8 +622,7 @@ fn offloads_pass_between_taps_unfinished() {
     let port = lab.port("tap:t0");
     let frames = number(&port["in"]["switched"]);
     assert!(number(&port["in"]["bytes"]) / frames > 1514, "merged: {port}");
-    let (is_success, report) = running.end();
-    assert!(is_success, "{report}");
+    running.stop();
 }
 
 /// The page for users.

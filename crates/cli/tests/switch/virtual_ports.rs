@@ -37,61 +37,41 @@ struct Ends {
     socket: String,
 }
 
+/// Returns the ends of a connection at which we listen, and of one at which they do.
+fn both_ways(socket: &str, ours: [String; 2], theirs: [String; 2]) -> [Ends; 2] {
+    let ([our_server, our_client], [their_client, their_server]) = (ours, theirs);
+    let ends = |ours, theirs, is_ours_first| {
+        let socket = socket.to_owned();
+        Ends { ours, theirs, is_ours_first, socket }
+    };
+    [ends(our_server, their_client, true), ends(our_client, their_server, false)]
+}
+
 fn vhost(directory: &Directory, name: &str) -> [Ends; 2] {
     let socket = directory.file(name);
-    let theirs = format!("net_virtio_user0,path={socket},queues=1,queue_size=256");
-    let server = Ends {
-        ours: format!("vhost:{socket}"),
-        theirs: theirs.clone(),
-        is_ours_first: true,
-        socket: socket.clone(),
-    };
-    let client = Ends {
-        ours: format!("vhost:{socket}?client"),
-        theirs: format!("{theirs},server=1"),
-        is_ours_first: false,
-        socket,
-    };
-    [server, client]
+    let ours = ["", "?client"].map(|keys| format!("vhost:{socket}{keys}"));
+    let theirs = ["", ",server=1"]
+        .map(|more| format!("net_virtio_user0,path={socket},queues=1,queue_size=256{more}"));
+    both_ways(&socket, ours, theirs)
 }
 
 fn memif(directory: &Directory, name: &str) -> [Ends; 2] {
     let socket = directory.file(name);
-    let theirs = |role: &str| {
+    let ours = ["", "&client&ring=256"].map(|keys| format!("memif:{socket}?id=3{keys}"));
+    let theirs = ["client", "server"].map(|role| {
         format!("net_memif0,role={role},id=3,socket={socket},socket-abstract=no,rsize=8")
-    };
-    let server = Ends {
-        ours: format!("memif:{socket}?id=3"),
-        theirs: theirs("client"),
-        is_ours_first: true,
-        socket: socket.clone(),
-    };
-    let client = Ends {
-        ours: format!("memif:{socket}?id=3&client&ring=256"),
-        theirs: theirs("server"),
-        is_ours_first: false,
-        socket,
-    };
-    [server, client]
+    });
+    both_ways(&socket, ours, theirs)
 }
 
 impl Ends {
     fn start(&self, directory: &Directory, words: &str, mode: Mode) -> (Ours, VirtualPort) {
-        let ours = |wait: bool| {
-            let ours = start(directory, &words.replace("OURS", &self.ours));
-            if wait {
-                wait_until("we listen", || fs::metadata(&self.socket).is_ok());
-            }
-            ours
-        };
+        let ours = start(directory, &words.replace("OURS", &self.ours));
+        // If testpmd listens, it starts its device, and reports that, when a peer has connected.
         if self.is_ours_first {
-            let ours = ours(true);
-            (ours, VirtualPort::start(directory, "testpmd", &self.theirs, mode))
-        } else {
-            // It starts its device, and reports that, when a peer has connected.
-            let ours = ours(false);
-            (ours, VirtualPort::start(directory, "testpmd", &self.theirs, mode))
+            wait_until("we listen", || fs::metadata(&self.socket).is_ok());
         }
+        (ours, VirtualPort::start(directory, "testpmd", &self.theirs, mode))
     }
 }
 

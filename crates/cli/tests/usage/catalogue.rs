@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::support::{Directory, assert_closed, run, run_json};
+use crate::support::{Directory, assert_closed, run_json, run_with_code};
 use serde_json::Value;
 
 const CATALOGUE: &str = ".burstline-catalogue";
@@ -137,8 +137,7 @@ fn files_that_cannot_hold_an_answer_are_not_opened() {
     assert_eq!(unopened(&of_flow), Some((FILES - 1, all - 100)), "{of_flow}");
     // A file that is not opened must not be the output either.
     let output = format!("{folder}/000.pcap");
-    let same = run(&[&["extract", &folder, "-w", &output], &WINDOW[..]].concat());
-    assert_eq!(same.code, Some(2), "{}", same.stderr);
+    let same = run_with_code(&[&["extract", &folder, "-w", &output], &WINDOW[..]].concat(), 2);
     assert!(same.stderr.contains("already reads or writes"), "{}", same.stderr);
     // A changed file is opened.
     let file = format!("{folder}/005.pcap");
@@ -198,8 +197,7 @@ fn a_catalogue_that_is_lost_or_damaged_is_made_again() {
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
     fs::write(path.join("x"), "").unwrap();
-    let said = run(&[&["extract", &folder], &WINDOW[..]].concat());
-    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let said = run_with_code(&[&["extract", &folder], &WINDOW[..]].concat(), 0);
     assert!(said.stderr.contains("its catalogue could not be written"), "{}", said.stderr);
     let left = fs::read_dir(&folder).unwrap().count() as u32;
     assert_eq!(left, FILES - 1 + 1, "nothing is left beside");

@@ -3,15 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{Directory, run, run_json};
+use crate::support::{Directory, assert_says, run, run_json, run_with_code};
 
 #[test]
 fn a_loss_of_a_report_is_explained() {
     let report = run_json(&["count", "gen:?packets=10", "--filter", "udp port 1"], 0);
     let lost = report["total"]["lost"].as_object().unwrap();
     let (name, _) = lost.iter().find(|(_, packets)| packets.as_u64() > Some(0)).unwrap();
-    let text = run(&["explain", name]);
-    assert_eq!(text.code, Some(0), "{}", text.stderr);
+    let text = run_with_code(&["explain", name], 0);
     assert!(
         text.stdout.starts_with("filtered: a choice of yours, not a loss\n"),
         "{}",
@@ -33,8 +32,7 @@ fn all_names_are_there_and_a_wrong_one_is_corrected() {
         let text = run(&["explain", entry["name"].as_str().unwrap()]);
         assert_eq!(text.code, Some(0), "{entry}");
     }
-    let wrong = run(&["explain", "rx_ring_ful"]);
-    assert!(wrong.code == Some(2) && wrong.stderr.contains("rx_ring_full"), "{}", wrong.stderr);
+    assert_says(&["explain", "rx_ring_ful"], 2, "rx_ring_full");
 }
 
 /// Each name that a line `lost` or `no flow` can have, from the tables of the pages.

@@ -1,6 +1,8 @@
 //! The JSON contract: keys, arithmetic, intervals.
 
-use crate::support::{Directory, REAL, REAL_PACKETS, assert_closed, last_object, run, run_json};
+use crate::support::{
+    Directory, REAL, REAL_PACKETS, assert_closed, last_object, run, run_json, run_with_code,
+};
 use serde_json::Value;
 
 /// Every key of the contract; additional keys are allowed.
@@ -133,8 +135,7 @@ fn fragments_that_did_not_follow_their_flow_are_told() {
 #[test]
 fn intervals_are_lines_before_the_object() {
     let arguments = ["count", "gen:?rate=100k", "--duration", "1s", "--stats", "50ms", "--json"];
-    let run = run(&arguments);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = run_with_code(&arguments, 0);
     let lines: Vec<Value> =
         run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (report, intervals) = lines.split_last().unwrap();

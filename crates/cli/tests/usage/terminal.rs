@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 use crate::support::endless::signal;
 use crate::support::live::{Live, send_frames, wait_until};
 use crate::support::sharing::Names;
-use crate::support::{Directory, PROGRAM, REAL, REAL_PACKETS, Run, command, other, run, run_json};
+use crate::support::{
+    Directory, PROGRAM, REAL, REAL_PACKETS, Run, assert_says, command, other, run, run_json,
+};
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS, NEAR};
 
 /// Returns whether a line of `text` has the time of day followed by `what`.
@@ -23,9 +25,7 @@ fn is_told(text: &str, what: &str) -> bool {
 
 #[test]
 fn what_happens_to_an_interface_is_told_when_it_happens() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("terminal-link");
     let live = Live::start(&bed, &directory, &format!("count {FAR} --snaplen 1k"));
     let told = |what: &str| {
@@ -205,8 +205,7 @@ fn the_interfaces_are_listed_by_any_verb_with_sources() {
         assert!(listed.stdout.lines().any(|line| line.starts_with("lo ")), "{}", listed.stdout);
         assert!(listed.stdout.ends_with(" all interfaces that are up\n"), "{}", listed.stdout);
     }
-    let both = run(&["count", "-D", REAL]);
-    assert!(both.code == Some(2) && both.stderr.contains("--list-interfaces"), "{}", both.stderr);
+    assert_says(&["count", "-D", REAL], 2, "--list-interfaces");
 }
 
 #[test]

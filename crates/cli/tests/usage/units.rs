@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Directory, PROGRAM, Run, other, run};
+use crate::support::{Directory, PROGRAM, Run, other, run_with_code};
 use burstline_skip::skip;
 
 const UNITS: [&str; 2] = ["burstline.service", "burstline@.service"];
@@ -74,8 +74,7 @@ fn the_example_of_a_file_is_understood() {
     // This machine may lack the interface, and libpcap for the filter.
     let here = here.replace("filter = \"udp port 53\"\n", "");
     fs::write(&site, here).unwrap();
-    let run = run(&["run", "--check", &site]);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = run_with_code(&["run", "--check", &site], 0);
     assert!(
         run.stdout.contains("tap: burstline capture --publish=tap -- eth0\n"),
         "{}",

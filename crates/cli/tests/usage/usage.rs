@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Directory, REAL, run, run_json};
+use crate::support::{Directory, REAL, run, run_json, run_with_code};
 
 /// Runs a command that must fail with one line that contains all of `words`.
 fn assert_complaint(arguments: &[&str], code: i32, words: &[&str]) {
@@ -19,8 +19,7 @@ fn assert_complaint(arguments: &[&str], code: i32, words: &[&str]) {
 #[test]
 fn help_has_examples_and_ends_with_success() {
     for verb in ["count", "capture"] {
-        let long = run(&[verb, "--help-all"]);
-        assert_eq!(long.code, Some(0));
+        let long = run_with_code(&[verb, "--help-all"], 0);
         assert!(long.stdout.contains("Examples:") && long.stdout.contains("--pool-node"), "{verb}");
         assert_eq!(run(&["help", verb]).stdout, long.stdout, "{verb}");
         let short = run(&[verb, "--help"]);
@@ -34,8 +33,7 @@ fn help_has_examples_and_ends_with_success() {
     }
     let short = run(&["--help"]).stdout;
     assert!(short.lines().count() < 44 && short.contains("--help-all"), "{short}");
-    let all = run(&["--help-all"]);
-    assert_eq!(all.code, Some(0));
+    let all = run_with_code(&["--help-all"], 0);
     for word in ["gen:", "afpacket:", "xdp:", "direction=", "fd=", "mode=auto|native|generic"] {
         assert!(all.stdout.contains(word), "{word}");
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Directory, PROGRAM, REAL, Run, run};
+use crate::support::{Directory, PROGRAM, REAL, Run, assert_says};
 use burstline_testbed::{Bed, NEAR};
 
 /// An interface whose name looks like a file's.
@@ -135,6 +135,5 @@ fn a_file_needs_no_dot_in_its_name() {
 
 #[test]
 fn an_interface_is_no_file_to_replay() {
-    let run = run(&["replay", "afpacket:lo", "-o", "null:"]);
-    assert!(run.code == Some(2) && run.stderr.contains("replay reads files"), "{}", run.stderr);
+    assert_says(&["replay", "afpacket:lo", "-o", "null:"], 2, "replay reads files");
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use burstline_log::{Handoff, Log};
-use burstline_port::Port;
+use burstline_port::{Loss, Port};
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::NodeId;
 use burstline_sys::privileges::Held;
@@ -316,6 +316,16 @@ impl Report {
         self.timestamp.source = clocks.join("+");
         if let Some(merge) = &mut self.merge {
             merge.hear(sources.iter().map(|source| source.port.info().timestamps));
+        }
+    }
+
+    /// Adds errors for the packets that an output cannot hold.
+    pub(crate) fn tell_left_out(&mut self) {
+        for cause in [Loss::LinkMismatch, Loss::TooLong] {
+            let packets = self.total.lost.of(cause);
+            if packets > 0 {
+                self.errors.push(EngineError::LeftOut { packets, cause });
+            }
         }
     }
 

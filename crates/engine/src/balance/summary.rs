@@ -13,7 +13,7 @@ use crate::runtime::logs::gaps::{Origin, totals_of};
 use crate::runtime::logs::receive::stage_name;
 use crate::runtime::logs::record::Recorded;
 use crate::runtime::{self, Owners, Tally};
-use crate::{EngineError, Inlet, PortReport, Report, StageReport};
+use crate::{Inlet, PortReport, Report, StageReport};
 
 /// Returns the totals of the interfaces that each worker saw, for its sink. Counts of packets
 /// received and lost before spreading are those of the whole interface, the same for all workers.
@@ -95,12 +95,7 @@ pub(super) fn report(
     report.balance = Some(BalanceReport { mode, distribution, groups, elephants });
     report.errors.extend(done.crew.front.into_iter().flat_map(|done| done.outcome.errors));
     report.errors.extend(done.crew.readers.into_iter().filter_map(|done| done.outcome.error));
-    for cause in [Loss::LinkMismatch, Loss::TooLong] {
-        let packets = report.total.lost.of(cause);
-        if packets > 0 {
-            report.errors.push(EngineError::LeftOut { packets, cause });
-        }
-    }
+    report.tell_left_out();
     report
 }
 

@@ -10,7 +10,7 @@ use crate::runtime::logs::gaps::totals_of;
 use crate::runtime::logs::receive::{Took, stage_name};
 use crate::runtime::logs::record::Recorded;
 use crate::runtime::{Done, Owners, Tally, tally_of_log};
-use crate::{EngineError, Inlet, PortReport, Report, StageReport};
+use crate::{Inlet, PortReport, Report, StageReport};
 
 /// The counts of all threads.
 pub(super) struct Summary {
@@ -125,12 +125,7 @@ impl Summary {
         report.hear_port(sink);
         report.errors.extend(self.threads.into_iter().flat_map(|done| done.outcome.errors));
         report.errors.extend(self.recorded.outcome.error);
-        for cause in [Loss::LinkMismatch, Loss::TooLong] {
-            let packets = report.total.lost.of(cause);
-            if packets > 0 {
-                report.errors.push(EngineError::LeftOut { packets, cause });
-            }
-        }
+        report.tell_left_out();
         report
     }
 

@@ -27,7 +27,7 @@ use burstline_share::PublishConfig;
 use crate::Threads;
 
 /// The options of a job with logs, besides its ports and its run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CaptureOptions {
     /// Placement of the threads: receivers come first; the recorder has the last core.
     pub threads: Threads,

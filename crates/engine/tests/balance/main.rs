@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use burstline_engine::{
     BalanceOptions, BalanceReport, CaptureOptions, Distribution, Inlet, Limits, Mode, Policy,
-    Progress, Report, Run, Threads, balance,
+    Progress, Report, Run, balance,
 };
 use burstline_log::{Burst, LogConfig};
 use burstline_port::{
@@ -33,13 +33,8 @@ impl Job {
     fn new(sources: &[&str], groups: &[usize]) -> Self {
         let ports = OpenOptions { hash: HashKind::FiveTuple, ..OpenOptions::default() };
         let log = LogConfig { bytes: 1 << 20, segment_bytes: 64 << 10, ..LogConfig::default() };
-        let job = CaptureOptions {
-            threads: Threads::default(),
-            log,
-            policy: None,
-            table: ports.table.clone(),
-            publish: None,
-        };
+        let table = ports.table.clone();
+        let job = CaptureOptions { log, table, ..CaptureOptions::default() };
         let options = BalanceOptions {
             job,
             mode: Mode::Copy,

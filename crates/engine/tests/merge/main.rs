@@ -7,10 +7,8 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 
 use burstline_engine::{
-    CaptureOptions, EngineError, Inlet, MergeOptions, MergedPort, Progress, Report, Run, Threads,
-    merge,
+    CaptureOptions, EngineError, Inlet, MergeOptions, MergedPort, Progress, Report, Run, merge,
 };
-use burstline_log::LogConfig;
 use burstline_port::{OpenOptions, Tracer, open_sink};
 use script::{Got, Step, run};
 
@@ -198,13 +196,7 @@ fn a_port_that_lends_only_once_is_refused() {
     let ports = OpenOptions::default();
     let source = Inlet::open(&"gen:?packets=1".parse().unwrap(), &ports).unwrap();
     let traced = source.wrap(|port| Box::new(Tracer::new(port, Box::new(io::sink()))));
-    let options = CaptureOptions {
-        threads: Threads::default(),
-        log: LogConfig::default(),
-        policy: None,
-        table: ports.table.clone(),
-        publish: None,
-    };
+    let options = CaptureOptions { table: ports.table.clone(), ..CaptureOptions::default() };
     let (stop, progress) = (AtomicBool::new(false), Progress::new(1));
     let sink = || open_sink(&"null:".parse().unwrap(), &ports);
     let refused = merge(vec![traced], sink, &options, &SHORT, &Run::new(&stop, &progress));

@@ -9,12 +9,11 @@ use std::thread;
 use std::time::Duration;
 
 use burstline_engine::{
-    CaptureOptions, Inlet, Limits, MergeOptions, Policy, Progress, Report, Run, Threads, merge,
-    merge_shared,
+    CaptureOptions, Inlet, Limits, MergeOptions, Policy, Progress, Report, Run, merge, merge_shared,
 };
 use burstline_log::{Appended, Burst, LogConfig, Meta, Scratch, Writer};
 use burstline_port::{
-    Capabilities, Lent, LostPackets, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    Capabilities, Lending, Lent, LostPackets, OpenOptions, Port, PortAccount, PortError, PortInfo,
     PortState, Received, Sink, Source, TimestampSource,
 };
 
@@ -68,11 +67,7 @@ impl Port for Scripted {
 }
 
 impl Source for Scripted {
-    fn lend<'a>(
-        &'a mut self,
-        scratch: &'a mut Scratch,
-        _budget: u64,
-    ) -> Result<Lent<'a>, PortError> {
+    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, _budget: u64) -> Lending<'a> {
         self.be_slow();
         scratch.clear();
         self.bytes.clear();
@@ -227,11 +222,10 @@ pub(crate) fn run_as(
         })
         .collect();
     let options = CaptureOptions {
-        threads: Threads::default(),
         log: LogConfig { bytes: 1 << 20, segment_bytes: 64 << 10, ..LogConfig::default() },
         policy: how.policy,
         table: ports.table.clone(),
-        publish: None,
+        ..CaptureOptions::default()
     };
     let got = Arc::new(Mutex::new(Vec::new()));
     let (info, stalls_until) = (info("memory"), how.stalls_until);

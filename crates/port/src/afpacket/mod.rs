@@ -40,18 +40,15 @@ mod source;
 
 pub(crate) use source::link_type;
 
-use crate::{Address, OpenOptions, PortError, Source};
+use crate::{Address, OpenOptions, OpenedSources};
 
 pub(crate) use probe::probe;
 pub(crate) use settings::{KEYS, LOOPBACK};
 pub(crate) use sink::{KEYS as SINK_KEYS, open_sink};
 
 /// Opens an interface for receiving.
-pub(crate) fn open_source(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Box<dyn Source>, PortError> {
-    Ok(Box::new(source::AfPacketSource::open(address, options)?))
+pub(crate) fn open_sources(address: &Address, options: &OpenOptions) -> OpenedSources {
+    Ok(vec![Box::new(source::AfPacketSource::open(address, options)?)])
 }
 
 /// Parses an address, for the test of tables.

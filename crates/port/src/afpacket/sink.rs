@@ -16,7 +16,7 @@ use burstline_sys::interface::LinkState;
 use super::settings::FD;
 use crate::live::{LiveSink, Outlet, OutletCounts, WAIT};
 use crate::watch::Watch;
-use crate::{Address, AddressError, Key, Loss, OpenOptions, PortError, Sink, Values};
+use crate::{Address, AddressError, Key, Loss, OpenOptions, OpenedSink, PortError, Values};
 
 /// The keys of a sink's address.
 pub(crate) const KEYS: &[Key] = &[
@@ -27,10 +27,7 @@ pub(crate) const KEYS: &[Key] = &[
 ];
 
 /// Opens an interface for sending.
-pub(crate) fn open_sink(
-    address: &Address,
-    _options: &OpenOptions,
-) -> Result<Box<dyn Sink>, PortError> {
+pub(crate) fn open_sink(address: &Address, _options: &OpenOptions) -> OpenedSink {
     let values = address.values(KEYS)?;
     let wanted = parse(&values)?;
     let ring = TxRing::open(address.target(), &wanted)?;

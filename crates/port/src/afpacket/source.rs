@@ -14,8 +14,8 @@ use crate::judge::Judge;
 use crate::table::Seat;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
-    Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
-    PortState, Received, RingFill, Source, TimestampSource,
+    Address, Capabilities, Lending, Lent, Loss, OpenOptions, Port, PortAccount, PortError,
+    PortInfo, PortState, Received, RingFill, Source, TimestampSource,
 };
 
 /// A block with packets is retired after at most two expirations of its timer: the first one may
@@ -185,7 +185,7 @@ impl AfPacketSource {
         if !self.is_over && (self.watch.is_gone() || self.is_stopped) && self.ring.in_ring() == 0 {
             self.is_over = true;
             if self.watch.is_gone() {
-                return Err(PortError::InterfaceGone { interface: self.watch.name().to_owned() });
+                return Err(self.watch.gone());
             }
         }
         Ok(if self.is_over { PortState::Ended } else { PortState::Idle })
@@ -196,13 +196,7 @@ impl AfPacketSource {
         // Read before the ring, so that packets arriving meanwhile are younger.
         self.began_ns = clock::realtime_ns();
         let now_ns = clock::monotonic_ns();
-        let looked = self.watch.look(now_ns, || ring.link_state(), account);
-        let has_looked = looked.map_err(|error| PortError::Io {
-            action: "watch",
-            path: self.watch.name().into(),
-            error,
-        })?;
-        if has_looked {
+        if self.watch.look(now_ns, || ring.link_state(), account)? {
             // Well before the kernel's 32-bit count wraps.
             self.ring.rejected();
         }
@@ -239,11 +233,7 @@ impl Port for AfPacketSource {
     /// Takes no more packets; those in the ring can still be received, until `Ended`.
     fn finish(&mut self) -> Result<(), PortError> {
         self.is_stopped = true;
-        self.ring.stop().map_err(|error| PortError::Io {
-            action: "stop capturing on",
-            path: self.watch.name().into(),
-            error,
-        })
+        self.ring.stop().map_err(|error| self.watch.failed("stop capturing on", error))
     }
 
     fn account(&self) -> PortAccount {
@@ -302,11 +292,7 @@ impl Source for AfPacketSource {
     }
 
     /// As `receive`, but the packets stay in the kernel's block. A burst is from one block.
-    fn lend<'a>(
-        &'a mut self,
-        scratch: &'a mut Scratch,
-        budget: u64,
-    ) -> Result<Lent<'a>, PortError> {
+    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
         self.look()?;
         scratch.clear();
         let (first_packet, filtered) = (self.delivered, self.judge.filtered());

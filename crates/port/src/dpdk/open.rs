@@ -7,13 +7,10 @@ use burstline_dpdk::{Device, DeviceRequest};
 use super::settings::{self, Settings};
 use super::sink::DpdkSink;
 use super::source::DpdkSource;
-use crate::{Address, OpenOptions, PortError, Sink, Source};
+use crate::{Address, OpenOptions, OpenedSources, PortError, Sink, Source};
 
 /// Opens a port for each queue that the address requests.
-pub(crate) fn open_sources(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Vec<Box<dyn Source>>, PortError> {
+pub(crate) fn open_sources(address: &Address, options: &OpenOptions) -> OpenedSources {
     let (settings, device) = open(address)?;
     let mut ports: Vec<Box<dyn Source>> = Vec::new();
     for queue in 0..settings.device.queues {

@@ -37,9 +37,12 @@ mod source;
 mod window;
 mod zstd;
 
+use std::io;
 use std::path::PathBuf;
 
-use crate::{Address, AddressError, OpenOptions, PortError, Sink, Source};
+use burstline_wire::files::EncodeError;
+
+use crate::{Address, AddressError, OpenOptions, OpenedSink, OpenedSource, PortError, Sink};
 pub(crate) use layout::KEYS as SINK_KEYS;
 pub(crate) use naming::is_capture_name;
 pub use recording::{
@@ -53,23 +56,20 @@ pub use source::index::{Indexed, NotIndexed, index_path, is_index_stale, write_i
 pub use source::interfaces::Interfaces;
 pub use source::reader::{CaptureReader, Found};
 pub use source::selection::Selection;
-pub(crate) use source::set::{SET, open_source as open_set_address};
+pub(crate) use source::set::{SET, open_sources as open_set_address};
 pub use source::set::{SetPlaces, captures_of, open_chosen, open_set};
 pub(crate) use zstd::SOURCE_KEYS;
 
+/// The outcome of putting a block into an output: the output fails, or the block cannot be encoded.
+type Put = io::Result<Result<(), EncodeError>>;
+
 /// Opens a file as a source.
-pub(crate) fn open_source(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Box<dyn Source>, PortError> {
+pub(crate) fn open_source(address: &Address, options: &OpenOptions) -> OpenedSource {
     Ok(Box::new(source::FileSource::open(address, options)?))
 }
 
 /// Opens a file as a sink.
-pub(crate) fn open_sink(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Box<dyn Sink>, PortError> {
+pub(crate) fn open_sink(address: &Address, options: &OpenOptions) -> OpenedSink {
     match options.output.splits_links {
         true => Ok(Box::new(several::links::ByLink::open(address, options)?)),
         false => open_one(address, options),

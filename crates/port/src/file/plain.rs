@@ -7,6 +7,7 @@ use burstline_wire::files::{
 };
 use burstline_wire::headers::LinkType;
 
+use super::Put;
 use super::classic::ClassicEncoder;
 use super::output::Output;
 use super::sink::ClosingCounts;
@@ -64,10 +65,7 @@ impl Plain {
         Ok(Self { output, encoder, buffer, filled, buffered: 0, kept: 0 })
     }
 
-    pub(super) fn interface(
-        &mut self,
-        interface: &InterfaceDescription<'_>,
-    ) -> io::Result<Result<(), EncodeError>> {
+    pub(super) fn interface(&mut self, interface: &InterfaceDescription<'_>) -> Put {
         self.put(|encoder, out| match encoder {
             Encoder::Pcapng(encoder) => encoder.interface(out, interface).map(Some),
             Encoder::Classic(_) => Ok(None),
@@ -75,10 +73,7 @@ impl Plain {
     }
 
     #[inline]
-    pub(super) fn packet(
-        &mut self,
-        packet: &PacketToWrite<'_>,
-    ) -> io::Result<Result<(), EncodeError>> {
+    pub(super) fn packet(&mut self, packet: &PacketToWrite<'_>) -> Put {
         let put = self.put(|encoder, out| match encoder {
             Encoder::Pcapng(encoder) => encoder.packet(out, packet).map(Some),
             Encoder::Classic(encoder) => encoder.packet(out, packet).map(Some),
@@ -87,12 +82,7 @@ impl Plain {
         Ok(put)
     }
 
-    pub(super) fn statistics(
-        &mut self,
-        interface: u32,
-        time_ns: u64,
-        counters: &Counters,
-    ) -> io::Result<Result<(), EncodeError>> {
+    pub(super) fn statistics(&mut self, interface: u32, time_ns: u64, counters: &Counters) -> Put {
         self.put(|encoder, out| match encoder {
             Encoder::Pcapng(encoder) => {
                 encoder.statistics(out, interface, time_ns, counters).map(Some)
@@ -166,7 +156,7 @@ impl Plain {
     fn put(
         &mut self,
         mut write: impl FnMut(&mut Encoder, &mut [u8]) -> Result<Option<usize>, EncodeError>,
-    ) -> io::Result<Result<(), EncodeError>> {
+    ) -> Put {
         loop {
             match write(&mut self.encoder, &mut self.buffer[self.filled..]) {
                 Ok(Some(0)) => self.flush()?,

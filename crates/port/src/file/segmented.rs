@@ -33,6 +33,7 @@ use burstline_wire::files::{
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
 
+use super::Put;
 use super::recording::Flush;
 use super::sink::ClosingCounts;
 use slots::Slots;
@@ -139,18 +140,12 @@ impl Segmented {
         SegmentEncoder::new(segment_bytes, link, snapshot_bytes, SKETCHED, first_packet)
     }
 
-    pub(super) fn interface(
-        &mut self,
-        interface: &InterfaceDescription<'_>,
-    ) -> io::Result<Result<(), EncodeError>> {
+    pub(super) fn interface(&mut self, interface: &InterfaceDescription<'_>) -> Put {
         self.put(|encoder, segment| encoder.push_interface(segment, interface))
     }
 
     #[inline]
-    pub(super) fn packet(
-        &mut self,
-        packet: &PacketToWrite<'_>,
-    ) -> io::Result<Result<(), EncodeError>> {
+    pub(super) fn packet(&mut self, packet: &PacketToWrite<'_>) -> Put {
         let put = self.put(|encoder, segment| encoder.push(segment, packet))?;
         if put.is_ok() {
             self.losses[LossCause::Miss as usize] += packet.drops_before;
@@ -174,12 +169,7 @@ impl Segmented {
         run
     }
 
-    pub(super) fn statistics(
-        &mut self,
-        interface: u32,
-        time_ns: u64,
-        counters: &Counters,
-    ) -> io::Result<Result<(), EncodeError>> {
+    pub(super) fn statistics(&mut self, interface: u32, time_ns: u64, counters: &Counters) -> Put {
         self.put(|encoder, segment| encoder.push_statistics(segment, interface, time_ns, counters))
     }
 
@@ -393,7 +383,7 @@ impl Segmented {
     fn put(
         &mut self,
         mut push: impl FnMut(&mut SegmentEncoder, &mut [u8]) -> Result<bool, EncodeError>,
-    ) -> io::Result<Result<(), EncodeError>> {
+    ) -> Put {
         loop {
             match push(&mut self.encoder, self.slots.bytes_mut()) {
                 Ok(true) => {

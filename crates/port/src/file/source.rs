@@ -21,7 +21,8 @@ use burstline_wire::files::{
 use super::input::Pulled;
 use crate::judge::Judge;
 use crate::{
-    Address, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState, Received, Source,
+    Address, Lending, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState, Received,
+    Source,
 };
 use index::{Index, Run};
 use interfaces::Interfaces;
@@ -452,11 +453,7 @@ impl Source for FileSource {
     }
 
     /// As `receive`, but the packets stay in the window.
-    fn lend<'a>(
-        &'a mut self,
-        scratch: &'a mut Scratch,
-        budget: u64,
-    ) -> Result<Lent<'a>, PortError> {
+    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
         self.lend_until(scratch, budget, u64::MAX)
     }
 

@@ -43,24 +43,18 @@ use burstline_wire::headers::LinkType;
 
 pub use keys::GENERATOR_KEYS;
 
-use crate::{Address, OpenOptions, PortError, Sink, Source};
+use crate::{Address, OpenOptions, OpenedSink, OpenedSources};
 
 /// Opens a generator.
-pub(crate) fn open_source(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Box<dyn Source>, PortError> {
+pub(crate) fn open_sources(address: &Address, options: &OpenOptions) -> OpenedSources {
     let recipe = recipe::Recipe::parse(address)?;
     let name = address.to_string();
     let port = options.table.add_for(&name, &name, LinkType::ETHERNET)?;
-    Ok(Box::new(source::Generator::new(address, recipe, port, options)?))
+    Ok(vec![Box::new(source::Generator::new(address, recipe, port, options)?)])
 }
 
 /// Opens a sink that discards.
-pub(crate) fn open_sink(
-    address: &Address,
-    _options: &OpenOptions,
-) -> Result<Box<dyn Sink>, PortError> {
+pub(crate) fn open_sink(address: &Address, _options: &OpenOptions) -> OpenedSink {
     address.values(&[])?;
     Ok(Box::new(discard::Discard::new(address)))
 }

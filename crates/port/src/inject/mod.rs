@@ -25,7 +25,8 @@ use burstline_xdp::inject::{BurstInjector, INJECTED_BYTES_MAX, InjectError, Targ
 use crate::live::{LiveSink, Outlet, OutletCounts, WAIT};
 use crate::watch::Watch;
 use crate::{
-    Address, AddressError, Key, Loss, OpenOptions, PortError, Probe, ProbeOptions, Sink, Values,
+    Address, AddressError, Key, Loss, OpenOptions, OpenedSink, PortError, Probe, ProbeOptions,
+    Values,
 };
 
 /// The keys of a sink's address.
@@ -49,10 +50,7 @@ struct Inlet {
 }
 
 /// Opens an interface for injection.
-pub(crate) fn open_sink(
-    address: &Address,
-    _options: &OpenOptions,
-) -> Result<Box<dyn Sink>, PortError> {
+pub(crate) fn open_sink(address: &Address, _options: &OpenOptions) -> OpenedSink {
     let values = address.values(KEYS)?;
     let receiver = receiver(&values)?;
     let injector = open(address.target(), receiver)?;

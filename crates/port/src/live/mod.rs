@@ -41,7 +41,7 @@ use crate::{
     AddressError, Capabilities, Key, Loss, LostPackets, Port, PortAccount, PortError, PortInfo,
     Sink, TimestampSource, Values,
 };
-pub(crate) use source::{Got, Intake, IntakeCounts, LiveSource};
+pub(crate) use source::{Got, Intake, LiveSource};
 pub(crate) use wait::Wait;
 
 /// Bytes of the shortest packet: an Ethernet header.
@@ -236,14 +236,9 @@ impl<O: Outlet> LiveSink<O> {
             return Ok(());
         }
         let (outlet, account) = (&self.outlet, &mut self.account);
-        let has_looked = self.watch.look(clock::monotonic_ns(), || outlet.link_state(), account);
-        let has_looked = has_looked.map_err(|error| PortError::Io {
-            action: "watch",
-            path: self.watch.name().into(),
-            error,
-        })?;
+        let has_looked = self.watch.look(clock::monotonic_ns(), || outlet.link_state(), account)?;
         if self.watch.is_gone() {
-            return Err(PortError::InterfaceGone { interface: self.watch.name().to_owned() });
+            return Err(self.watch.gone());
         }
         if has_looked { self.outlet.check() } else { Ok(()) }
     }

@@ -1,16 +1,16 @@
-//! The common part of live sources that copy packets out of a peer's ring.
+//! The common part of live sources that copy packets out of a peer's ring or a device's queue.
 //!
 //! ```text
-//!   peer's memory --Intake::take--> our buffer --describe--> lent burst
-//!                   one copy        aligned to 16            until the next call
+//!   peer, device --Intake::take--> our buffer --describe--> lent burst
+//!                  one copy        aligned to 16            until the next call
 //! ```
 //!
 //! An [`Intake`] is a ring of one kind; [`LiveSource`] is the port around it. `LiveSource` owns the
 //! buffer, asks the judge which packets the job wants, and keeps the account.
 //!
 //! Invariants:
-//! - S1: offered comes from the intake, by the index that the peer sees; offered = delivered +
-//!   every named loss.
+//! - S1: offered comes from the intake, by the index that the peer sees or the kernel's counters;
+//!   offered = delivered + every named loss.
 //! - S2: lent packets are in our memory: the peer cannot change them.
 //! - S3: a burst examines no more packets than fit into a scratch, wanted or not.
 
@@ -23,8 +23,8 @@ use burstline_wire::headers::LinkType;
 use crate::judge::Judge;
 use crate::table::Seat;
 use crate::{
-    Address, Capabilities, Copying, Lent, Losses, OpenOptions, Port, PortAccount, PortError,
-    PortInfo, PortState, Received, RingFill, Source, TimestampSource,
+    Address, Capabilities, Copying, Lending, Lent, OpenOptions, Port, PortAccount, PortError,
+    PortInfo, PortState, Received, Source, TimestampSource,
 };
 
 /// Alignment of packets in the buffer.
@@ -38,19 +38,31 @@ pub(crate) struct Got {
     pub(crate) flags: Flags,
 }
 
-/// Counts of an intake.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct IntakeCounts {
-    /// Packets, by the index that the peer sees.
-    pub(crate) taken: u64,
-    /// Taken entries that were not packets.
-    pub(crate) lost: Losses,
+impl Got {
+    /// A packet whose checksum must be filled in, or that must be segmented.
+    #[inline]
+    pub(crate) fn new(bytes: usize, is_partial: bool, is_merged: bool) -> Self {
+        let mut flags = Flags::NONE;
+        if is_partial {
+            flags = flags.union(Flags::PARTIAL_CHECKSUM);
+        }
+        if is_merged {
+            flags = flags.union(Flags::MERGED);
+        }
+        Self { bytes, flags }
+    }
 }
 
-/// A path in: a ring that a peer fills.
+/// A path in: rings that a peer or the kernel fills.
 pub(crate) trait Intake: Send {
     /// The length of the longest packet.
     const LONGEST: usize;
+
+    /// Checks the device periodically. An error reports that it is gone; after that the answer is
+    /// that nothing will come.
+    fn look(&mut self) -> Result<bool, PortError> {
+        Ok(false)
+    }
 
     /// Copies the next packet into `room`, which has `LONGEST` bytes. `None` if there is none. Adds
     /// to `refused` the packets returned unread to the peer before it.
@@ -59,17 +71,12 @@ pub(crate) trait Intake: Send {
     /// Returns taken buffers to the peer.
     fn give_back(&mut self);
 
-    /// Returns the counts as of the last `give_back`.
-    fn counts(&self) -> &IntakeCounts;
+    /// Returns what was offered and lost as of the last `give_back`, bytes copied out of shared
+    /// memory, rings and events.
+    fn account(&self) -> PortAccount;
 
     /// Returns the number of packets that its rings can hold.
     fn capacity(&self) -> u64;
-
-    /// Returns the fill levels of its rings.
-    fn rings(&self) -> Vec<RingFill>;
-
-    /// Returns the events of the peer, in order.
-    fn events(&self) -> Vec<String>;
 
     /// Whether the peer may send packets with unfinished offloads.
     fn passes_offloads(&self) -> bool;
@@ -86,7 +93,6 @@ pub(crate) struct LiveSource<I> {
     port: Seat,
     buffer: Box<[u8]>,
     delivered: u64,
-    bytes_copied: u64,
     unfinished: u64,
     copying: Copying,
     /// How many packets may still be taken once the source is stopped.
@@ -117,7 +123,6 @@ impl<I: Intake> LiveSource<I> {
             port,
             buffer: vec![0; 4 * I::LONGEST.next_multiple_of(4096)].into(),
             delivered: 0,
-            bytes_copied: 0,
             unfinished: 0,
             copying: Copying::default(),
             left: None,
@@ -142,7 +147,6 @@ impl<I: Intake> LiveSource<I> {
                 meta.time_ns = clock::realtime_ns();
             }
             taken += 1;
-            self.bytes_copied += got.bytes as u64;
             at += self.describe(scratch, &mut meta, at, got);
         }
         self.intake.give_back();
@@ -182,22 +186,12 @@ impl<I: Intake> Port for LiveSource<I> {
     }
 
     fn account(&self) -> PortAccount {
-        let IntakeCounts { taken, lost } = self.intake.counts().clone();
-        let mut account = PortAccount {
-            offered: taken,
-            lost,
-            bytes_copied: self.bytes_copied,
-            rings: self.intake.rings(),
-            ..PortAccount::default()
-        };
+        let mut account = self.intake.account();
         self.judge.enter_into(&mut account);
         self.copying.add_to(&mut account);
         if self.unfinished > 0 {
             let packets = self.unfinished;
             account.note(|| format!("{packets} packets left checksums or segments to a device"));
-        }
-        for event in self.intake.events() {
-            account.event(|| event);
         }
         account
     }
@@ -208,18 +202,17 @@ impl<I: Intake> Port for LiveSource<I> {
 }
 
 impl<I: Intake> Source for LiveSource<I> {
-    /// Cost: one copy per packet, from the peer's memory. No system call, except to ring a bell.
-    fn lend<'a>(
-        &'a mut self,
-        scratch: &'a mut Scratch,
-        budget: u64,
-    ) -> Result<Lent<'a>, PortError> {
+    /// Cost: one copy per packet, from the peer's memory; a device's queue also takes a system call
+    /// per packet.
+    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
         scratch.clear();
         let mut state = PortState::Ended;
+        self.is_over = self.is_over || self.intake.look()?;
         if !self.is_over {
             let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
             let taken = self.fill(scratch, budget);
-            self.is_over = taken == 0 && budget > 0 && self.left.is_some();
+            let is_empty = taken == 0 && budget > 0;
+            self.is_over = is_empty && (self.intake.look()? || self.left.is_some());
             if !self.is_over {
                 state = PortState::after(taken, budget as u64);
             }

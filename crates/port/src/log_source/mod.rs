@@ -35,17 +35,14 @@ mod source;
 use burstline_share::{ShareError, published_sockets};
 
 use crate::near::distance;
-use crate::{Address, OpenOptions, PortError, Source};
+use crate::{Address, OpenOptions, OpenedSources, PortError, Source};
 use name::Name;
 pub(crate) use settings::KEYS;
 pub use settings::LogSettings;
 use source::LogSource;
 
 /// Opens a port for each log of the name.
-pub(crate) fn open_sources(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Vec<Box<dyn Source>>, PortError> {
+pub(crate) fn open_sources(address: &Address, options: &OpenOptions) -> OpenedSources {
     let settings = LogSettings::parse(address)?;
     let fail = |error| PortError::Log { near: near(&settings.name, &error), error };
     let (name, taken) = Name::open(&settings, options.stop.as_deref()).map_err(fail)?;

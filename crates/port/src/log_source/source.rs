@@ -14,7 +14,7 @@ use super::judge::LogJudge;
 use super::name::{Name, Next, Taken};
 use super::settings::LogSettings;
 use crate::{
-    Capabilities, Lent, Loss, OpenOptions, Places, Port, PortAccount, PortError, PortInfo,
+    Capabilities, Lending, Lent, Loss, OpenOptions, Places, Port, PortAccount, PortError, PortInfo,
     PortState, Received, Source, TimestampSource,
 };
 
@@ -351,11 +351,7 @@ impl Source for LogSource {
     }
 
     /// No system call while packets are available. The packets stay where the writer has put them.
-    fn lend<'a>(
-        &'a mut self,
-        scratch: &'a mut Scratch,
-        budget: u64,
-    ) -> Result<Lent<'a>, PortError> {
+    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
         scratch.clear();
         let state = self.take(budget.min(SCRATCH_PACKETS as u64)).err();
         let is_plain = state.is_some() || self.learn()?;

@@ -24,17 +24,14 @@ use std::sync::Arc;
 use burstline_nicsim::{Assembly, BusAccount, CardError, Room, Sending, Trace, Wire, pcie};
 use burstline_wire::headers::LinkType;
 
-use crate::{Address, OpenOptions, PortError, Source};
+use crate::{Address, OpenOptions, OpenedSources, PortError, Source};
 pub(crate) use settings::KEYS;
 use settings::Plug;
 use source::{CardEnd, NicsimSource};
 use wire::Cable;
 
 /// Opens a port for each receive queue.
-pub(crate) fn open_sources(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Vec<Box<dyn Source>>, PortError> {
+pub(crate) fn open_sources(address: &Address, options: &OpenOptions) -> OpenedSources {
     let plug = Plug::parse(address)?;
     let name = address.to_string();
     let port = options.table.add_for(&name, &name, LinkType::ETHERNET)?;

@@ -24,7 +24,9 @@ use burstline_peer::{AttendError, FromPeer, Lanes, ToPeer};
 
 use crate::halves::{Devices, Half, Role};
 use crate::live::LiveSource;
-use crate::{Address, AddressError, Key, OpenOptions, PortError, Sink, Source, Values};
+use crate::{
+    Address, AddressError, Key, OpenOptions, OpenedSink, OpenedSources, PortError, Values,
+};
 
 /// A device with rings.
 pub(crate) trait Device: Sized + Send + Sync + 'static {
@@ -54,21 +56,15 @@ pub(crate) trait Device: Sized + Send + Sync + 'static {
 }
 
 /// Opens a device for receiving.
-pub(crate) fn open_source<D: Device>(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Box<dyn Source>, PortError> {
+pub(crate) fn open_sources<D: Device>(address: &Address, options: &OpenOptions) -> OpenedSources {
     let wanted = D::parse(&address.values(D::KEYS)?)?;
     let half = take::<D>(address, wanted, Role::Source)?;
     let intake = source::FromPeers::new(half);
-    Ok(Box::new(LiveSource::new(address, address.target(), options, intake)?))
+    Ok(vec![Box::new(LiveSource::new(address, address.target(), options, intake)?)])
 }
 
 /// Opens a device for sending.
-pub(crate) fn open_sink<D: Device>(
-    address: &Address,
-    _options: &OpenOptions,
-) -> Result<Box<dyn Sink>, PortError> {
+pub(crate) fn open_sink<D: Device>(address: &Address, _options: &OpenOptions) -> OpenedSink {
     let values = address.values(D::SINK_KEYS)?;
     let wanted = D::parse(&values)?;
     sink::sink(&values, take::<D>(address, wanted, Role::Sink)?)

@@ -16,7 +16,7 @@ use crate::halves::Half;
 use crate::live::{LiveSink, Outlet, OutletCounts};
 use crate::tap::unfinished;
 use crate::watch::Watch;
-use crate::{Loss, PortError, Sink, Values};
+use crate::{Loss, OpenedSink, PortError, Values};
 
 /// Default payload bytes of a segment: those of Ethernet.
 const SEGMENT_MTU: u32 = 1500;
@@ -36,10 +36,7 @@ struct ToPeers<D: Device> {
 }
 
 /// Creates a sink that sends to the peers of a device.
-pub(super) fn sink<D: Device>(
-    values: &Values<'_>,
-    half: Half<D, D::Options>,
-) -> Result<Box<dyn Sink>, PortError> {
+pub(super) fn sink<D: Device>(values: &Values<'_>, half: Half<D, D::Options>) -> OpenedSink {
     let interface = Interface {
         name: values.address().target().to_owned(),
         index: 0,

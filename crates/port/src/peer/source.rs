@@ -3,14 +3,12 @@
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use burstline_log::Flags;
 use burstline_peer::{FromPeer, LONGEST, Lanes, Refusal, Taken};
 
 use super::Device;
-use crate::Loss;
-use crate::RingFill;
 use crate::halves::Half;
-use crate::live::{Got, Intake, IntakeCounts};
+use crate::live::{Got, Intake};
+use crate::{Loss, Losses, PortAccount, RingFill};
 
 /// Maximum refused packets per burst: each may be a walk along a chain as long as the ring. Then
 /// other ports get their turn.
@@ -31,7 +29,10 @@ pub(super) struct FromPeers<D: Device> {
     empty: usize,
     /// Refused packets in this burst.
     refused: u8,
-    counts: IntakeCounts,
+    /// Packets, by the index that the peer sees, and taken entries that were not packets.
+    taken: u64,
+    lost: Losses,
+    bytes_copied: u64,
     /// Whether the peer was asked to send a notification.
     is_armed: Cell<bool>,
 }
@@ -45,7 +46,9 @@ impl<D: Device> FromPeers<D> {
             ring: None,
             empty: 0,
             refused: 0,
-            counts: IntakeCounts::default(),
+            taken: 0,
+            lost: Losses::default(),
+            bytes_copied: 0,
             is_armed: Cell::new(false),
         }
     }
@@ -63,9 +66,23 @@ impl<D: Device> FromPeers<D> {
 
     fn leave(&mut self) {
         if let Some(mut ring) = self.ring.take() {
-            self.counts.taken += u64::from(ring.publish());
+            self.taken += u64::from(ring.publish());
             self.lanes().lane(self.current).from.give_back(ring);
         }
+    }
+
+    /// Returns the fill level, the sum of all queues; empty if the peer has none yet.
+    fn rings(&self) -> Vec<RingFill> {
+        let lanes = self.lanes();
+        // Between two bursts a ring is in its berth.
+        let queues =
+            (0..lanes.queues()).filter_map(|queue| lanes.lane(queue).from.try_look(FromPeer::fill));
+        let (mut filled, mut size) = (0, 0);
+        for (waiting, slots) in queues {
+            (filled, size) = (filled + u64::from(waiting), size + u64::from(slots));
+        }
+        let ring = (size > 0).then(|| RingFill::rx("slots", filled, size));
+        ring.into_iter().collect()
     }
 
     #[cold]
@@ -96,11 +113,11 @@ impl<D: Device> Intake for FromPeers<D> {
                     self.empty = 0;
                     // Ignore offload flags from a peer that was not offered offloads.
                     let is_open = self.passes_offloads;
-                    let flags = flags(is_open && is_partial, is_open && is_merged);
-                    return Some(Got { bytes, flags });
+                    self.bytes_copied += bytes as u64;
+                    return Some(Got::new(bytes, is_open && is_partial, is_open && is_merged));
                 }
                 Taken::Refused(fault) => {
-                    self.counts.lost.add(cause(fault), 1);
+                    self.lost.add(cause(fault), 1);
                     (*refused, self.refused) = (*refused + 1, self.refused + 1);
                 }
                 Taken::Nothing => {
@@ -123,30 +140,22 @@ impl<D: Device> Intake for FromPeers<D> {
         }
     }
 
-    fn counts(&self) -> &IntakeCounts {
-        &self.counts
+    fn account(&self) -> PortAccount {
+        let mut account = PortAccount {
+            offered: self.taken,
+            lost: self.lost.clone(),
+            bytes_copied: self.bytes_copied,
+            rings: self.rings(),
+            ..PortAccount::default()
+        };
+        for event in self.lanes().diary().events() {
+            account.event(|| event);
+        }
+        account
     }
 
     fn capacity(&self) -> u64 {
         RING_MOST * self.lanes().queues() as u64
-    }
-
-    /// Returns the sum of all queues; empty if the peer has none yet.
-    fn rings(&self) -> Vec<RingFill> {
-        let lanes = self.lanes();
-        // Between two bursts a ring is in its berth.
-        let queues =
-            (0..lanes.queues()).filter_map(|queue| lanes.lane(queue).from.try_look(FromPeer::fill));
-        let (mut filled, mut size) = (0, 0);
-        for (waiting, slots) in queues {
-            (filled, size) = (filled + u64::from(waiting), size + u64::from(slots));
-        }
-        let ring = (size > 0).then(|| RingFill::rx("slots", filled, size));
-        ring.into_iter().collect()
-    }
-
-    fn events(&self) -> Vec<String> {
-        self.lanes().diary().events()
     }
 
     fn passes_offloads(&self) -> bool {
@@ -169,18 +178,6 @@ impl<D: Device> Drop for FromPeers<D> {
     fn drop(&mut self) {
         self.leave();
     }
-}
-
-#[inline]
-fn flags(is_partial: bool, is_merged: bool) -> Flags {
-    let mut flags = Flags::NONE;
-    if is_partial {
-        flags = flags.union(Flags::PARTIAL_CHECKSUM);
-    }
-    if is_merged {
-        flags = flags.union(Flags::MERGED);
-    }
-    flags
 }
 
 fn cause(refusal: Refusal) -> Loss {

@@ -16,8 +16,3 @@ pub(super) fn take(address: &Address, options: TapOptions, role: Role) -> Result
     let key = format!("{name} {}", tap::network());
     OPEN.take(address, key, options, role, |options| Ok(Tap::open(name, options)?))
 }
-
-/// Returns the number of packets that its queues can hold.
-pub(super) fn capacity(half: &Half) -> u64 {
-    u64::from(half.device().depth()) * u64::from(half.options().queues)
-}

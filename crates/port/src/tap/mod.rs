@@ -30,18 +30,12 @@ mod settings;
 mod sink;
 mod source;
 
-use crate::{Address, OpenOptions, PortError, Source};
+#[cfg(test)]
+use crate::Address;
 pub(crate) use probe::probe;
 pub(crate) use settings::{KEYS, SINK_KEYS};
 pub(crate) use sink::{open_sink, unfinished};
-
-/// Opens a device for receiving.
-pub(crate) fn open_source(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Box<dyn Source>, PortError> {
-    Ok(Box::new(source::TapSource::open(address, options)?))
-}
+pub(crate) use source::open_sources;
 
 /// Parses an address, for the test of tables.
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::settings::{SINK_KEYS, parse};
 use crate::halves::Role;
 use crate::live::{LiveSink, Outlet, OutletCounts};
 use crate::watch::Watch;
-use crate::{Address, Loss, OpenOptions, PortError, Sink};
+use crate::{Address, Loss, OpenOptions, OpenedSink, PortError};
 
 /// An injection path into the host.
 struct Inward {
@@ -33,10 +33,7 @@ struct Inward {
 }
 
 /// Opens a device for sending.
-pub(crate) fn open_sink(
-    address: &Address,
-    _options: &OpenOptions,
-) -> Result<Box<dyn Sink>, PortError> {
+pub(crate) fn open_sink(address: &Address, _options: &OpenOptions) -> OpenedSink {
     let values = address.values(SINK_KEYS)?;
     let device = device::take(address, parse(&values)?, Role::Sink)?;
     let watch = Watch::new(device.device().interface());

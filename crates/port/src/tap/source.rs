@@ -1,53 +1,30 @@
-//! The source: reads packets from the device's queues into a buffer and lends them there.
+//! The source: reads packets from the device's queues.
 
 use std::cell::Cell;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use burstline_log::{Burst, Flags, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
 use burstline_sys::rising::Rising;
-use burstline_sys::tap::{LONGEST, Offload, TapCounts};
-use burstline_wire::headers::LinkType;
+use burstline_sys::tap::{LONGEST, TapCounts};
 
 use super::device::{self, Half};
 use super::settings::{KEYS, parse};
 use crate::halves::Role;
-use crate::judge::Judge;
-use crate::table::Seat;
+use crate::live::{Got, Intake, LiveSource};
 use crate::watch::Watch;
-use crate::{
-    Address, Capabilities, Copying, Lent, Loss, OpenOptions, Port, PortAccount, PortError,
-    PortInfo, PortState, Received, Source, TimestampSource,
-};
+use crate::{Address, Loss, OpenOptions, OpenedSources, PortAccount, PortError};
 
-/// Bytes of the buffer: enough for some dozens of packets of 1,514 bytes plus one of the maximum
-/// length, and small enough to stay in the cache.
-const BUFFER_BYTES: usize = 4 * (64 << 10);
-const _: () = assert!(BUFFER_BYTES > 2 * LONGEST);
-
-/// Alignment of packets in the buffer.
-const ALIGNMENT: usize = 16;
-
-/// The source of one device.
-pub(super) struct TapSource {
-    info: PortInfo,
+/// The queues of one device.
+struct Queues {
     device: Half,
     watch: Watch,
-    judge: Judge,
-    port: Seat,
-    buffer: Box<[u8]>,
     /// The queue that is polled next.
     queue: usize,
     /// Packets read from the queues, wanted or not.
     taken: u64,
-    delivered: u64,
-    unfinished: u64,
-    copying: Copying,
     counts: Counts,
-    /// How many packets may still be taken once the source is stopped.
-    left: Option<u64>,
-    is_over: bool,
+    /// Whether an error has reported that the device is gone.
+    has_reported: bool,
     account: PortAccount,
 }
 
@@ -60,144 +37,111 @@ struct Counts {
     is_out_of_sight: bool,
 }
 
-impl TapSource {
-    pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Self, PortError> {
-        let wanted = parse(&address.values(KEYS)?)?;
-        let (name, link) = (address.to_string(), LinkType::ETHERNET);
-        let judge = Judge::for_link(options, &name, link)?;
-        let device = device::take(address, wanted, Role::Source)?;
-        let interface = device.device().interface();
-        let port = options.table.seat_for(&name, &interface.name, link)?;
-        let capabilities = Capabilities {
-            can_drain: true,
-            passes_offloads: device.options().passes_offloads,
-            ..Capabilities::default()
-        };
-        let mut account = PortAccount::default();
-        let (depth, asked) = (device.device().depth(), device.options().depth);
-        if depth != asked {
-            account.hint(|| {
+/// Opens a device for receiving.
+pub(crate) fn open_sources(address: &Address, options: &OpenOptions) -> OpenedSources {
+    let device = device::take(address, parse(&address.values(KEYS)?)?, Role::Source)?;
+    let interface = device.device().interface().clone();
+    let mut account = PortAccount::default();
+    let (depth, asked) = (device.device().depth(), device.options().depth);
+    if depth != asked {
+        account.hint(|| {
+            format!(
+                "{}: {depth} packets fit into a queue, not {asked}: a user namespace may not set \
+                 it",
+                interface.name
+            )
+        });
+    }
+    let at_start = device.device().counts().unwrap_or_default();
+    let queues = Queues {
+        watch: Watch::new(&interface),
+        device,
+        queue: 0,
+        taken: 0,
+        counts: Counts::new(at_start),
+        has_reported: false,
+        account,
+    };
+    Ok(vec![Box::new(LiveSource::new(address, &interface.name, options, queues)?)])
+}
+
+impl Queues {
+    /// Reads the device's counts, and notes once if they cannot be read.
+    fn look_at_counts(&mut self) {
+        let now = self.device.device().counts();
+        self.counts.see(now, self.taken);
+        if now.is_none() && !std::mem::replace(&mut self.counts.is_out_of_sight, true) {
+            let name = self.watch.name();
+            self.account.note(|| {
                 format!(
-                    "{}: {depth} packets fit into a queue, not {asked}: a user namespace may not \
-                     set it",
-                    interface.name
+                    "{name} was moved to another network namespace: only its own counters show \
+                     what it drops there (ip -s link)"
                 )
             });
         }
-        let at_start = device.device().counts().unwrap_or_default();
-        Ok(Self {
-            info: PortInfo { name, capabilities, timestamps: TimestampSource::Poll },
-            watch: Watch::new(interface),
-            device,
-            judge,
-            port,
-            buffer: vec![0; BUFFER_BYTES].into(),
-            queue: 0,
-            taken: 0,
-            delivered: 0,
-            unfinished: 0,
-            copying: Copying::default(),
-            counts: Counts::new(at_start),
-            left: None,
-            is_over: false,
-            account,
-        })
     }
+}
 
-    fn look(&mut self) -> Result<(), PortError> {
+impl Intake for Queues {
+    const LONGEST: usize = LONGEST;
+
+    fn look(&mut self) -> Result<bool, PortError> {
         let (device, account) = (&self.device, &mut self.account);
         let state = || device.device().link_state();
-        let looked = self.watch.look(clock::monotonic_ns(), state, account);
-        if !looked.map_err(|error| self.failed("watch", error))? {
-            return Ok(());
-        }
+        let has_looked = self.watch.look(clock::monotonic_ns(), state, account)?;
         if self.watch.is_gone() {
-            return self.end_gone();
-        }
-        let now = self.device.device().counts();
-        self.counts.see(now, self.taken);
-        match now {
-            Some(_) => {}
-            None if !std::mem::replace(&mut self.counts.is_out_of_sight, true) => {
-                let name = self.watch.name();
-                self.account.note(|| {
-                    format!(
-                        "{name} was moved to another network namespace: only its own counters \
-                         show what it drops there (ip -s link)"
-                    )
-                });
-            }
-            None => {}
-        }
-        Ok(())
-    }
-
-    fn end_gone(&mut self) -> Result<(), PortError> {
-        match std::mem::replace(&mut self.is_over, true) {
-            true => Ok(()),
-            false => Err(PortError::InterfaceGone { interface: self.watch.name().to_owned() }),
-        }
-    }
-
-    fn failed(&self, action: &'static str, error: io::Error) -> PortError {
-        PortError::Io { action, path: self.watch.name().into(), error }
-    }
-
-    /// Reads packets into the buffer, up to `budget`, and describes wanted ones. Returns how many
-    /// it took, or that the device is gone.
-    fn fill(&mut self, scratch: &mut Scratch, budget: usize) -> io::Result<u64> {
-        let mut meta = Meta::new(clock::realtime_ns(), 0, self.port.number());
-        let (mut at, mut taken, mut empty) = (0, 0, 0);
-        let queues = self.device.device().queues();
-        let most = self.left.unwrap_or(u64::MAX).min(SCRATCH_PACKETS as u64);
-        while scratch.len() < budget && taken < most && at + LONGEST <= BUFFER_BYTES {
-            let room = &mut self.buffer[at..at + LONGEST];
-            let Some((bytes, offload)) = self.device.device().receive(self.queue, room)? else {
-                empty += 1;
-                self.queue = (self.queue + 1) % queues;
-                if empty >= queues {
-                    break;
-                }
-                continue;
+            return match std::mem::replace(&mut self.has_reported, true) {
+                true => Ok(true),
+                false => Err(self.watch.gone()),
             };
-            (taken, empty) = (taken + 1, 0);
-            self.taken += 1;
-            at += self.describe(scratch, &mut meta, at, bytes, &offload);
         }
-        self.queue = (self.queue + 1) % queues;
-        if let Some(left) = &mut self.left {
-            *left -= taken;
+        if has_looked {
+            self.look_at_counts();
         }
-        Ok(taken)
+        Ok(false)
     }
 
-    /// Describes a packet of the buffer, if it is wanted. Returns its size in the buffer.
-    #[inline]
-    fn describe(
-        &mut self,
-        scratch: &mut Scratch,
-        meta: &mut Meta,
-        at: usize,
-        bytes: usize,
-        offload: &Offload,
-    ) -> usize {
-        let (link, packet) = (LinkType::ETHERNET, &self.buffer[at..at + bytes]);
-        if !self.judge.wants(link, packet, bytes as u32, 0) {
-            return 0;
+    fn take(&mut self, room: &mut [u8], _refused: &mut u64) -> Option<Got> {
+        let queues = self.device.device().queues();
+        for _ in 0..queues {
+            match self.device.device().receive(self.queue, room) {
+                Ok(Some((bytes, offload))) => {
+                    self.taken += 1;
+                    return Some(Got::new(bytes, offload.checksum.is_some(), offload.is_merged));
+                }
+                Ok(None) => self.queue = (self.queue + 1) % queues,
+                Err(_) => {
+                    // The next check finds out whether it is gone; a later read fails again.
+                    self.watch.look_at_once();
+                    return None;
+                }
+            }
         }
-        let kept = self.judge.keep(bytes as u32, bytes as u32);
-        meta.original_length = bytes as u32;
-        meta.flags = Flags::NONE;
-        if offload.checksum.is_some() {
-            meta.flags = meta.flags.union(Flags::PARTIAL_CHECKSUM);
-        }
-        if offload.is_merged {
-            meta.flags = meta.flags.union(Flags::MERGED);
-        }
-        self.unfinished += u64::from(offload.checksum.is_some() || offload.is_merged);
-        self.judge.describe(link, meta, || &packet[..kept as usize]);
-        scratch.push(at as u32, kept, meta);
-        bytes.next_multiple_of(ALIGNMENT)
+        None
+    }
+
+    fn give_back(&mut self) {
+        self.queue = (self.queue + 1) % self.device.device().queues();
+    }
+
+    fn account(&self) -> PortAccount {
+        let (taken, dropped) = self.counts.see(self.device.device().counts(), self.taken);
+        let mut account = PortAccount { offered: taken + dropped, ..self.account.clone() };
+        account.lost.add(Loss::RxRingFull, dropped);
+        account
+    }
+
+    fn capacity(&self) -> u64 {
+        let (depth, queues) = (self.device.device().depth(), self.device.options().queues);
+        u64::from(depth) * u64::from(queues)
+    }
+
+    fn passes_offloads(&self) -> bool {
+        self.device.options().passes_offloads
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        self.device.device().as_fd()
     }
 }
 
@@ -221,76 +165,6 @@ impl Counts {
         self.dropped.set(dropped);
         self.ours_then.set(ours);
         sums
-    }
-}
-
-impl Port for TapSource {
-    fn info(&self) -> &PortInfo {
-        &self.info
-    }
-
-    /// Takes at most as many packets as the queues can hold: those that are there now, and perhaps
-    /// some that arrive meanwhile.
-    fn finish(&mut self) -> Result<(), PortError> {
-        self.left = Some(device::capacity(&self.device));
-        Ok(())
-    }
-
-    fn account(&self) -> PortAccount {
-        let (taken, dropped) = self.counts.see(self.device.device().counts(), self.taken);
-        let mut account = PortAccount { offered: taken + dropped, ..self.account.clone() };
-        account.lost.add(Loss::RxRingFull, dropped);
-        self.judge.enter_into(&mut account);
-        self.copying.add_to(&mut account);
-        if self.unfinished > 0 {
-            let packets = self.unfinished;
-            account.note(|| format!("{packets} packets left checksums or segments to a device"));
-        }
-        account
-    }
-
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.device.device().as_fd())
-    }
-}
-
-impl Source for TapSource {
-    fn lend<'a>(
-        &'a mut self,
-        scratch: &'a mut Scratch,
-        budget: u64,
-    ) -> Result<Lent<'a>, PortError> {
-        scratch.clear();
-        let mut state = PortState::Ended;
-        if !self.is_over {
-            self.look()?;
-            let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
-            let taken = match self.fill(scratch, budget) {
-                Ok(taken) => taken,
-                // Packets taken before are returned first; the next call reports the error again.
-                Err(_) if !scratch.is_empty() => scratch.len() as u64,
-                Err(_) => {
-                    self.watch.look_at_once();
-                    self.look()?;
-                    0
-                }
-            };
-            self.is_over |= taken == 0 && budget > 0 && self.left.is_some();
-            if !self.is_over {
-                state = PortState::after(taken, budget as u64);
-            }
-        }
-        let first_packet = self.delivered;
-        self.delivered += scratch.len() as u64;
-        Ok(Lent::new(scratch.burst(&self.buffer, first_packet), state))
-    }
-
-    fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
-        Copying::receive(self, |source| &mut source.copying, writer, budget)
-    }
-
-    fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
-        Some(scratch.burst(&self.buffer, 0))
     }
 }
 

@@ -1,14 +1,13 @@
 //! Injects faults, the same ones for the same seed.
 
-use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use burstline_log::{Burst, Packet, SCRATCH_PACKETS, Scratch, Writer};
 
 use super::{Held, append};
 use crate::{
-    InterfaceTotals, Lent, Loss, LostPackets, Port, PortAccount, PortError, PortInfo, PortState,
-    Received, Sink, Source,
+    Lending, Lent, Loss, LostPackets, Port, PortAccount, PortError, PortState, Received, Sink,
+    Source,
 };
 
 /// Which faults to inject, and how often. Probabilities are in `[0, 1]`.
@@ -148,9 +147,7 @@ macro_rules! faults {
 }
 
 impl<P: Port + ?Sized> Port for FaultInjector<P> {
-    fn info(&self) -> &PortInfo {
-        self.inner.info()
-    }
+    forward_port!();
 
     fn finish(&mut self) -> Result<(), PortError> {
         self.inner.finish()
@@ -164,14 +161,6 @@ impl<P: Port + ?Sized> Port for FaultInjector<P> {
         account.bytes_copied += self.account.bytes_copied;
         account.in_flight += u64::from(self.held.is_some());
         account
-    }
-
-    fn wait(&self, timeout_ns: u64) -> Option<bool> {
-        self.inner.wait(timeout_ns)
-    }
-
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.readiness()
     }
 }
 
@@ -222,11 +211,7 @@ impl<P: Source + ?Sized> Source for FaultInjector<P> {
         Ok(Received { packets, state })
     }
 
-    fn lend<'a>(
-        &'a mut self,
-        scratch: &'a mut Scratch,
-        budget: u64,
-    ) -> Result<Lent<'a>, PortError> {
+    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
         if let Some(held) = self.held.take_if(|_| budget > 0) {
             self.delivered += 1;
             return Ok(self.lent.insert(held).lend(scratch, self.delivered - 1));
@@ -303,29 +288,7 @@ impl<P: Sink + ?Sized> Sink for FaultInjector<P> {
         lost
     }
 
-    fn flush(&mut self) -> Result<(), PortError> {
-        self.inner.flush()
-    }
-
-    fn flush_when_due(&mut self) -> Result<bool, PortError> {
-        self.inner.flush_when_due()
-    }
-
-    fn tell_gap(&mut self, port: u8, packets: u64) {
-        self.inner.tell_gap(port, packets);
-    }
-
-    fn tell_overrun(&mut self, port: u8, packets: u64) {
-        self.inner.tell_overrun(port, packets);
-    }
-
-    fn look_at_clock(&mut self) -> Result<(), PortError> {
-        self.inner.look_at_clock()
-    }
-
-    fn set_totals(&mut self, totals: &[InterfaceTotals]) {
-        self.inner.set_totals(totals);
-    }
+    forward_sink!();
 }
 
 /// A reproducible random generator. Source: Steele et al., SplitMix64, OOPSLA 2014.

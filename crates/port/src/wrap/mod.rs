@@ -10,6 +10,52 @@
 //!
 //! Invariant: a wrapper with nothing to do changes no packet, no state and no count.
 
+/// Passes calls on to the port inside; for what a wrapper does not change of a port.
+macro_rules! forward_port {
+    () => {
+        fn info(&self) -> &crate::PortInfo {
+            self.inner.info()
+        }
+
+        fn wait(&self, timeout_ns: u64) -> Option<bool> {
+            self.inner.wait(timeout_ns)
+        }
+
+        fn readiness(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+            self.inner.readiness()
+        }
+    };
+}
+
+/// As `forward_port`, for what no wrapper changes of a sink.
+macro_rules! forward_sink {
+    () => {
+        fn flush(&mut self) -> Result<(), crate::PortError> {
+            self.inner.flush()
+        }
+
+        fn flush_when_due(&mut self) -> Result<bool, crate::PortError> {
+            self.inner.flush_when_due()
+        }
+
+        fn tell_gap(&mut self, port: u8, packets: u64) {
+            self.inner.tell_gap(port, packets);
+        }
+
+        fn tell_overrun(&mut self, port: u8, packets: u64) {
+            self.inner.tell_overrun(port, packets);
+        }
+
+        fn look_at_clock(&mut self) -> Result<(), crate::PortError> {
+            self.inner.look_at_clock()
+        }
+
+        fn set_totals(&mut self, totals: &[crate::InterfaceTotals]) {
+            self.inner.set_totals(totals);
+        }
+    };
+}
+
 mod copying;
 mod fault;
 mod impair;

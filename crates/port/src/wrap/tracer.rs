@@ -1,16 +1,12 @@
 //! Traces each packet in one line.
 
 use std::io::{self, Write};
-use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use burstline_log::{Burst, Packet, Scratch, Writer};
 
 use super::{Copying, Held};
-use crate::{
-    InterfaceTotals, Lent, LostPackets, Port, PortAccount, PortError, PortInfo, Received, Sink,
-    Source,
-};
+use crate::{Lending, LostPackets, Port, PortAccount, PortError, Received, Sink, Source};
 
 /// Writes a line for each packet: direction, number, time, port, length, flags, flow hash.
 ///
@@ -34,9 +30,7 @@ impl<P: Port + ?Sized> Tracer<P> {
 }
 
 impl<P: Port + ?Sized> Port for Tracer<P> {
-    fn info(&self) -> &PortInfo {
-        self.inner.info()
-    }
+    forward_port!();
 
     fn finish(&mut self) -> Result<(), PortError> {
         if let Err(error) = self.output.flush() {
@@ -53,14 +47,6 @@ impl<P: Port + ?Sized> Port for Tracer<P> {
         }
         account
     }
-
-    fn wait(&self, timeout_ns: u64) -> Option<bool> {
-        self.inner.wait(timeout_ns)
-    }
-
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.readiness()
-    }
 }
 
 impl<P: Source + ?Sized> Source for Tracer<P> {
@@ -68,11 +54,7 @@ impl<P: Source + ?Sized> Source for Tracer<P> {
         self.inner.files()
     }
 
-    fn lend<'a>(
-        &'a mut self,
-        scratch: &'a mut Scratch,
-        budget: u64,
-    ) -> Result<Lent<'a>, PortError> {
+    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
         if let Some(held) = self.copying.held.take_if(|_| budget > 0) {
             return Ok(self.lent.insert(held).lend(scratch, self.packets - 1));
         }
@@ -108,29 +90,7 @@ impl<P: Sink + ?Sized> Sink for Tracer<P> {
         self.inner.lost()
     }
 
-    fn flush(&mut self) -> Result<(), PortError> {
-        self.inner.flush()
-    }
-
-    fn flush_when_due(&mut self) -> Result<bool, PortError> {
-        self.inner.flush_when_due()
-    }
-
-    fn tell_gap(&mut self, port: u8, packets: u64) {
-        self.inner.tell_gap(port, packets);
-    }
-
-    fn tell_overrun(&mut self, port: u8, packets: u64) {
-        self.inner.tell_overrun(port, packets);
-    }
-
-    fn look_at_clock(&mut self) -> Result<(), PortError> {
-        self.inner.look_at_clock()
-    }
-
-    fn set_totals(&mut self, totals: &[InterfaceTotals]) {
-        self.inner.set_totals(totals);
-    }
+    forward_sink!();
 }
 
 /// A packet as one line.

@@ -50,7 +50,7 @@ use burstline_xdp::{QueueSlot, Redirect, Socket, XdpError, XdpInterface};
 use crate::afpacket::link_type;
 use crate::filter::{self, FilterByLink};
 use crate::judge::Judge;
-use crate::{Address, OpenOptions, PortError, Source, TimestampSource};
+use crate::{Address, OpenOptions, OpenedSources, Source, TimestampSource};
 pub(crate) use crossing::open_crossings;
 use intake::{Added, QueueLedger};
 pub(crate) use probe::probe;
@@ -60,10 +60,7 @@ pub(crate) use sink::open_sink;
 use source::XdpSource;
 
 /// Opens the receive queues of an interface: the named one, or all.
-pub(crate) fn open_sources(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Vec<Box<dyn Source>>, PortError> {
+pub(crate) fn open_sources(address: &Address, options: &OpenOptions) -> OpenedSources {
     // A timestamp per packet can cost as much as its reception. Decision 0018.
     let clock = match options.may_share_times {
         true => TimestampSource::Poll,
@@ -72,11 +69,7 @@ pub(crate) fn open_sources(
     open_with(&settings::parse(address, clock)?, address, options)
 }
 
-fn open_with(
-    settings: &Settings,
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Vec<Box<dyn Source>>, PortError> {
+fn open_with(settings: &Settings, address: &Address, options: &OpenOptions) -> OpenedSources {
     let interface = XdpInterface::by_name(&settings.interface)?;
     if !options.may_steal {
         guard::refuse_the_hosts_own(&interface.link, address)?;

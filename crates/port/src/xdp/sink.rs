@@ -17,13 +17,10 @@ use super::guard;
 use super::settings::{SINK_KEYS, SinkSettings, parse_sink};
 use crate::live::{LiveSink, Outlet, OutletCounts};
 use crate::watch::Watch;
-use crate::{Address, Loss, OpenOptions, PortError, Sink};
+use crate::{Address, Loss, OpenOptions, OpenedSink, PortError};
 
 /// Opens a queue of an interface for sending.
-pub(crate) fn open_sink(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Box<dyn Sink>, PortError> {
+pub(crate) fn open_sink(address: &Address, options: &OpenOptions) -> OpenedSink {
     let values = address.values(SINK_KEYS)?;
     let SinkSettings { interface, queue, sender: mut wanted } = parse_sink(&values)?;
     if wanted.copying != Copying::Copy && !options.may_steal {

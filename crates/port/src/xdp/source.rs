@@ -14,8 +14,8 @@ use crate::judge::Judge;
 use crate::table::Seat;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
-    Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
-    Received, RingFill, Source, TimestampSource,
+    Capabilities, Lending, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    PortState, Received, RingFill, Source, TimestampSource,
 };
 
 /// How long before an empty poll a packet may have got its timestamp, in ns: one round of a
@@ -123,13 +123,7 @@ impl XdpSource {
         let now_ns = clock::monotonic_ns();
         self.poll_time_ns = now_ns + self.since_1970_ns;
         let (socket, account) = (&self.socket, &mut self.account);
-        let has_looked = self.watch.look(now_ns, || socket.link_state(), account);
-        let has_looked = has_looked.map_err(|error| PortError::Io {
-            action: "watch",
-            path: self.watch.name().into(),
-            error,
-        })?;
-        if has_looked {
+        if self.watch.look(now_ns, || socket.link_state(), account)? {
             self.intake.look();
             self.tai_offset_ns = clock::tai_offset_ns();
             self.since_1970_ns = since_1970_ns();
@@ -242,7 +236,7 @@ impl XdpSource {
         {
             self.intake.end(counts);
             if is_gone {
-                return Err(PortError::InterfaceGone { interface: self.watch.name().to_owned() });
+                return Err(self.watch.gone());
             }
         }
         Ok(if self.intake.is_over() { PortState::Ended } else { PortState::Idle })
@@ -363,11 +357,7 @@ impl Source for XdpSource {
     }
 
     /// As `receive`, but the packets stay in their frames.
-    fn lend<'a>(
-        &'a mut self,
-        scratch: &'a mut Scratch,
-        budget: u64,
-    ) -> Result<Lent<'a>, PortError> {
+    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
         self.begin()?;
         scratch.clear();
         let filtered = self.judge.filtered();

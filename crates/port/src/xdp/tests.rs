@@ -8,7 +8,7 @@ use burstline_skip::skip;
 use burstline_testbed::{Bed, FAR, Frames, NEAR, sequence_of};
 
 use super::*;
-use crate::{Loss, PortState, Source, TimestampSource};
+use crate::{Loss, PortError, PortState, Source, TimestampSource};
 
 /// Long enough for an overloaded machine; only a failing test waits that long.
 const PATIENCE: Duration = Duration::from_secs(60);

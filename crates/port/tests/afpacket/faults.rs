@@ -44,9 +44,7 @@ fn promiscuity(bed: &Bed) -> String {
 
 #[test]
 fn an_interface_that_is_not_there_is_an_error_with_those_that_are() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     for name in ["eth7", "", "a-name-that-is-longer-than-any"] {
         let address = format!("afpacket:{name}");
         let error = try_open(&bed.far, &address, OpenOptions::default()).err().unwrap();
@@ -66,9 +64,7 @@ fn without_privilege_the_error_has_the_mend() {
 
 #[test]
 fn a_deleted_interface_ends_the_port_with_its_ledger_closed() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     let mut port = open_far(&bed, "retire_ms=100");
     let sent = send(&bed, &Frames::new(100, 60));
     bed.far.command("ip", &["link", "delete", FAR]).unwrap();
@@ -83,9 +79,7 @@ fn a_deleted_interface_ends_the_port_with_its_ledger_closed() {
 
 #[test]
 fn an_interface_that_is_down_or_renamed_is_noted_and_comes_back() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     let mut port = open_far(&bed, "");
     let mut all = Vec::new();
     rename_far(&bed, &mut *port, &mut all);

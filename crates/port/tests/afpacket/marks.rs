@@ -14,9 +14,7 @@ fn with(packets: &[Got], flag: Flags) -> usize {
 
 #[test]
 fn tagged_frames_are_the_same_bytes_lent_and_received() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     let tag = |protocol, control| Tag { protocol, control };
     let stacks = [
         vec![tag(0x8100, 5)],
@@ -84,9 +82,7 @@ fn directions_are_told_apart() {
 #[test]
 fn a_download_shows_merged_segments_and_unfinished_checksums() {
     const BYTES: usize = 4 << 20;
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     let server = serve_bytes(&bed.far, FAR_ADDRESS, BYTES).unwrap();
     let mut port = open_far(&bed, "direction=out");
     let url = format!("http://{server}/");
@@ -119,9 +115,7 @@ fn a_download_shows_merged_segments_and_unfinished_checksums() {
 
 #[test]
 fn a_raised_mtu_is_noted_and_longer_frames_are_not_called_merged() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     let mut port = open_far(&bed, "");
     let mut all = Vec::new();
     lend_until(&mut *port, &mut all, |_, _| true).unwrap();

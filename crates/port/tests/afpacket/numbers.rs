@@ -10,9 +10,7 @@ use crate::help::{
 
 #[test]
 fn every_frame_that_was_sent_is_offered_and_delivered() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     for drain in [drain, drain_by_receiving] {
         let mut port = open_far(&bed, "");
         let frames = Frames::new(100_000, 60);
@@ -30,9 +28,7 @@ fn every_frame_that_was_sent_is_offered_and_delivered() {
 
 #[test]
 fn the_ledger_closes_at_every_moment_while_packets_arrive_and_are_lost() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     for query in ["", "block=128k&blocks=2"] {
         let mut port = open_far(&bed, query);
         let frames = Frames::new(100_000, 60);
@@ -48,9 +44,7 @@ fn the_ledger_closes_at_every_moment_while_packets_arrive_and_are_lost() {
 
 #[test]
 fn a_stalled_reader_loses_just_what_the_ring_had_no_room_for() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     let mut port = open_far(&bed, "block=128k&blocks=2");
     let sent = send(&bed, &Frames::new(20_000, 60));
     wait_for(&*port, sent);

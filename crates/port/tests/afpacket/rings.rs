@@ -92,9 +92,7 @@ fn a_program_shares_packets_out() {
 
 #[test]
 fn the_descriptor_is_readable_when_there_is_something_and_only_then() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     let mut port = open_far(&bed, "");
     let (mut scratch, mut delivered) = (Scratch::new(), 0);
     let wait = |port: &dyn burstline_port::Port, seconds| {
@@ -115,9 +113,7 @@ fn the_descriptor_is_readable_when_there_is_something_and_only_then() {
 
 #[test]
 fn times_are_the_kernels_where_the_device_has_none() {
-    let Some(bed) = Bed::or_skip() else {
-        return;
-    };
+    let Some(bed) = Bed::or_skip() else { return };
     let mut port = open_far(&bed, "timestamps=hardware");
     assert_eq!(port.info().timestamps, TimestampSource::Hardware);
     let before_ns = clock::realtime_ns();

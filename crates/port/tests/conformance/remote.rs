@@ -13,7 +13,7 @@ use std::env;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -22,6 +22,7 @@ use burstline_port::{
     Capabilities, Loss, LostPackets, Port, PortAccount, PortError, PortInfo, Sink, Tally,
     TimestampSource, leaked_mbufs,
 };
+use burstline_testbed::Killed;
 
 use crate::backends::options;
 use crate::common::live::PATIENCE;
@@ -41,8 +42,8 @@ type Answer = [u64; 3];
 
 /// The other process.
 pub(crate) struct OtherEnd {
+    _child: Killed,
     socket: Mutex<UnixStream>,
-    child: Child,
 }
 
 impl OtherEnd {
@@ -56,7 +57,7 @@ impl OtherEnd {
             .stdin(OwnedFd::from(far))
             .stdout(Stdio::null())
             .spawn();
-        Arc::new(Self { socket: Mutex::new(near), child: child.unwrap() })
+        Arc::new(Self { socket: Mutex::new(near), _child: Killed(child.unwrap()) })
     }
 
     fn ask(&self, what: u8, body: &[u8]) -> io::Result<Answer> {
@@ -70,13 +71,6 @@ impl OtherEnd {
         socket.read_exact(&mut answer)?;
         let number = |at: usize| u64::from_le_bytes(answer[8 * at..][..8].try_into().unwrap());
         Ok([number(0), number(1), number(2)])
-    }
-}
-
-impl Drop for OtherEnd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -2,15 +2,16 @@
 
 use std::io;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::common::live::PATIENCE;
 use burstline_skip::skip;
+use burstline_testbed::Killed;
 
 /// A testpmd process with a vhost-user device.
-pub(crate) struct Testpmd(Child);
+pub(crate) struct Testpmd(Killed);
 
 /// Keeps testpmd stopped while alive.
 pub(crate) struct Stopped<'a>(&'a Testpmd);
@@ -29,7 +30,7 @@ impl Testpmd {
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         match command.spawn() {
             Ok(child) => {
-                let program = Self(child);
+                let program = Self(Killed(child));
                 wait_until("testpmd listens", || socket.exists());
                 Some(program)
             }
@@ -55,13 +56,6 @@ impl Testpmd {
 impl Drop for Stopped<'_> {
     fn drop(&mut self) {
         self.0.signal("-CONT");
-    }
-}
-
-impl Drop for Testpmd {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

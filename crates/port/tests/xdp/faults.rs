@@ -1,7 +1,7 @@
 //! Interfaces that are missing, taken, deleted or changed.
 
 use burstline_log::Scratch;
-use burstline_port::{OpenOptions, Port, PortError, PortState, Source};
+use burstline_port::{OpenOptions, Port, PortError, PortState};
 use burstline_testbed::{Bed, FAR, Frames};
 use burstline_wire::headers::LinkType;
 use burstline_xdp::XdpInterface;
@@ -47,9 +47,7 @@ fn an_interface_or_queue_that_is_not_there_is_an_error_with_those_that_are() {
 
 #[test]
 fn a_queue_or_an_interface_that_is_taken_is_named_with_the_mend() {
-    let Some(bed) = bed_or_skip() else {
-        return;
-    };
+    let Some(bed) = bed_or_skip() else { return };
     let port = open_far(&bed, "native", "");
     let text = refusal(&bed, &format!("xdp:{FAR}"));
     assert_eq!(text, "v1@0 is in use by another XDP socket; to see whose: ss --xdp -p");
@@ -88,9 +86,7 @@ fn check_closed_in_flight(port: &dyn Port, sent: u64) {
 #[test]
 fn a_deleted_interface_ends_the_port_with_its_ledger_closed() {
     for mode in MODES {
-        let Some(bed) = bed_or_skip() else {
-            return;
-        };
+        let Some(bed) = bed_or_skip() else { return };
         let mut port = open_far(&bed, mode, "");
         let sent = send_to(&bed, &*port, &Frames::new(100, 60));
         bed.far.command("ip", &["link", "delete", FAR]).unwrap();
@@ -109,9 +105,7 @@ fn a_deleted_interface_ends_the_port_with_its_ledger_closed() {
 #[test]
 fn an_interface_that_is_down_or_renamed_is_noted_and_comes_back() {
     for mode in MODES {
-        let Some(bed) = bed_or_skip() else {
-            return;
-        };
+        let Some(bed) = bed_or_skip() else { return };
         let mut port = open_far(&bed, mode, "");
         let first = send_to(&bed, &*port, &Frames::new(100, 60));
         let mut all = Vec::new();
@@ -135,26 +129,13 @@ fn a_quick_restart_under_traffic_works_every_time() {
                 // Dropped without finishing, as by a program that exits.
                 continue;
             }
-            let delivered = (all.len() + drain_more(&mut *port)) as u64;
+            drain_into(&mut *port, &mut all);
             let account = port.account();
-            let accounted = delivered + account.lost.total();
+            let accounted = all.len() as u64 + account.lost.total();
             assert_eq!((account.offered, account.in_flight), (accounted, 0), "round {round}");
         }
     });
     assert_eq!(program_id(&bed), None);
-}
-
-/// As `drain`, for a port that has already delivered packets.
-fn drain_more(port: &mut dyn Source) -> usize {
-    port.finish().unwrap();
-    let (mut scratch, mut packets) = (Scratch::new(), 0);
-    loop {
-        let lent = port.lend(&mut scratch, u64::MAX).unwrap();
-        packets += lent.burst.len();
-        if lent.state == PortState::Ended {
-            return packets;
-        }
-    }
 }
 
 #[test]

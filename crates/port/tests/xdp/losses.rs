@@ -17,9 +17,7 @@ fn rings(port: &dyn Port) -> [RingFill; 2] {
 
 #[test]
 fn a_ring_that_nobody_empties_loses_what_it_has_no_room_for() {
-    let Some(bed) = bed_or_skip() else {
-        return;
-    };
+    let Some(bed) = bed_or_skip() else { return };
     for mode in MODES {
         let mut port = open_far(&bed, mode, "ring=64&frames=4096");
         let sent = send_to(&bed, &*port, &Frames::new(1_000, 60));
@@ -51,9 +49,7 @@ fn frames_that_nobody_gives_back_are_what_is_lost() {
 
 #[test]
 fn packets_of_several_frames_are_lost_by_the_same_names() {
-    let Some(bed) = bed_or_skip() else {
-        return;
-    };
+    let Some(bed) = bed_or_skip() else { return };
     bed.connect("w0", "w1", 9000).unwrap();
     // 9014 bytes are six frames of 1792: 64 frames, or 64 entries, hold ten packets.
     for mode in MODES {

@@ -49,9 +49,7 @@ fn check_lengths(packets: &[Got], lengths: &[usize]) {
 
 #[test]
 fn frames_that_went_back_cannot_be_lent_again() {
-    let Some(bed) = bed_or_skip() else {
-        return;
-    };
+    let Some(bed) = bed_or_skip() else { return };
     for mode in MODES {
         let (mut port, mut lent, mut other) =
             (open_far(&bed, mode, ""), Scratch::new(), Scratch::new());
@@ -73,9 +71,7 @@ fn frames_that_went_back_cannot_be_lent_again() {
 
 #[test]
 fn tagged_frames_are_the_same_bytes_lent_and_received() {
-    let Some(bed) = bed_or_skip() else {
-        return;
-    };
+    let Some(bed) = bed_or_skip() else { return };
     let stacks = [
         vec![tag(0x8100, 5)],
         vec![tag(0x8100, 0xefff)],
@@ -186,9 +182,7 @@ fn payload(packet: &Got) -> (u32, &[u8]) {
 #[test]
 fn merged_segments_of_real_tcp_come_whole_and_are_flagged() {
     const BYTES: usize = 14_480;
-    let Some(bed) = bed_or_skip() else {
-        return;
-    };
+    let Some(bed) = bed_or_skip() else { return };
     for mode in MODES {
         let listener = bed.far.run(|| TcpListener::bind((FAR_ADDRESS, 0)).unwrap());
         let place = listener.local_addr().unwrap();
@@ -231,9 +225,7 @@ fn merged_segments_of_real_tcp_come_whole_and_are_flagged() {
 
 #[test]
 fn a_raised_mtu_is_noted_and_longer_frames_come_whole() {
-    let Some(bed) = bed_or_skip() else {
-        return;
-    };
+    let Some(bed) = bed_or_skip() else { return };
     for mode in MODES {
         let (near, far) = (format!("{}0", &mode[..1]), format!("{}1", &mode[..1]));
         bed.connect(&near, &far, 1500).unwrap();

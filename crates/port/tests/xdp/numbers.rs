@@ -17,9 +17,7 @@ use crate::help::{
 
 #[test]
 fn every_frame_that_was_sent_is_offered_and_delivered() {
-    let Some(bed) = bed_or_skip() else {
-        return;
-    };
+    let Some(bed) = bed_or_skip() else { return };
     for mode in MODES {
         for (drain, copied) in [(drain as fn(&mut dyn Source) -> _, 0), (drain_by_receiving, 60)] {
             let mut port = open_far(&bed, mode, "frames=8192");
@@ -46,9 +44,7 @@ fn every_frame_that_was_sent_is_offered_and_delivered() {
 
 #[test]
 fn times_of_the_poll_are_later_and_one_for_all_that_it_found() {
-    let Some(bed) = bed_or_skip() else {
-        return;
-    };
+    let Some(bed) = bed_or_skip() else { return };
     for mode in MODES {
         let mut port = open_far(&bed, mode, "timestamps=poll");
         assert_eq!(port.info().timestamps, TimestampSource::Poll);
@@ -90,9 +86,7 @@ fn a_full_log_leaves_packets_in_the_ring() {
 
 #[test]
 fn lent_packets_stay_as_they_are_while_others_arrive() {
-    let Some(bed) = bed_or_skip() else {
-        return;
-    };
+    let Some(bed) = bed_or_skip() else { return };
     for mode in MODES {
         let mut port = open_far(&bed, mode, "frames=64");
         let frames = Frames::new(40, 60);

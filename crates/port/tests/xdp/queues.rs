@@ -168,9 +168,7 @@ fn what_comes_by_a_queue_that_was_added_is_lost_by_name_or_was_not_requested() {
 
 #[test]
 fn a_port_that_has_finished_leaves_its_packets_to_the_host() {
-    let Some(bed) = bed_or_skip() else {
-        return;
-    };
+    let Some(bed) = bed_or_skip() else { return };
     bed.connect_queues("w0", "w1", 1500, 2).unwrap();
     for mode in MODES {
         let mut ports = open_all(&bed, &format!("xdp:w1?mode={mode}"));

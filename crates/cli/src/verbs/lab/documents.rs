@@ -18,8 +18,7 @@ pub(crate) fn documents(args: &DocumentsArgs) -> Result<ExitCode, Failure> {
         (_, true) => documents::markdown(&all, records.as_deref()),
         _ => documents::text(&all),
     };
-    view::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    view::say(&text)
 }
 
 #[cfg(test)]

@@ -159,8 +159,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
         true => format!("{}\n", compared.to_json()),
         false => compared.to_text(),
     };
-    view::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    view::say(&text)
 }
 
 /// Returns the scenarios that these words name.

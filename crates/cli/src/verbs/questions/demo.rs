@@ -249,7 +249,6 @@ impl Demo<'_> {
 /// Returns the options for a lossless capture with the default segment size.
 fn capture_options(ports: &OpenOptions) -> CaptureOptions {
     CaptureOptions {
-        threads: Threads::default(),
         log: LogConfig {
             name: "demo".to_owned(),
             max_readers: 1,
@@ -258,7 +257,7 @@ fn capture_options(ports: &OpenOptions) -> CaptureOptions {
         },
         policy: Some(Policy::Lossless),
         table: ports.table.clone(),
-        publish: None,
+        ..CaptureOptions::default()
     }
 }
 

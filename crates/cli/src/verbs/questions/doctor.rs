@@ -28,10 +28,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         Some(Doctor::Ports(args)) => ports(args),
         Some(Doctor::Logs(args)) => logs(args),
         Some(Doctor::Plan(args)) => placement::plan(args),
-        Some(Doctor::Snapshot) => {
-            view::print(&take_snapshot(Path::new("/")))?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Some(Doctor::Snapshot) => view::say(&take_snapshot(Path::new("/"))),
     }
 }
 
@@ -52,8 +49,7 @@ fn machine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         (false, true) => view::doctor::commands(&found),
         (false, false) => view::doctor::findings_text(&found),
     };
-    view::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    view::say(&text)
 }
 
 /// Returns the inventory of this machine, or of the one described in `path`.
@@ -89,8 +85,7 @@ fn ports(args: &DoctorPortsArgs) -> Result<ExitCode, Failure> {
         true => format!("{}\n", view::doctor::json(&probes, &machine)),
         false => view::doctor::text(&probes, &machine),
     };
-    view::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    view::say(&text)
 }
 
 /// Returns the names that are published on this machine, and their publishers' answers.
@@ -112,6 +107,5 @@ fn logs(args: &DoctorLogsArgs) -> Result<ExitCode, Failure> {
         true => format!("{}\n", view::logs::json(&found)),
         false => view::logs::text(&found),
     };
-    view::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    view::say(&text)
 }

@@ -106,6 +106,5 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
             entries.iter().map(|entry| format!("{:<20} {}\n", entry.name, entry.means)).collect()
         }
     };
-    view::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    view::say(&text)
 }

@@ -85,8 +85,7 @@ impl<'a> Tap<'a> {
 /// Answers Wireshark's request.
 pub(crate) fn extcap(args: &ExtcapArgs) -> Result<ExitCode, Failure> {
     if args.extcap_interfaces {
-        view::print(&interfaces())?;
-        return Ok(ExitCode::SUCCESS);
+        return view::say(&interfaces());
     }
     let Some(interface) = &args.extcap_interface else {
         return Err(Failure::usage(
@@ -101,24 +100,19 @@ pub(crate) fn extcap(args: &ExtcapArgs) -> Result<ExitCode, Failure> {
     })?;
     match &args.fifo {
         Some(fifo) if args.capture => Err(capture(args, &tap.source(args)?, fifo)),
-        _ if args.extcap_dlts => say("dlt {number=1}{name=EN10MB}{display=Ethernet}\n"),
-        _ if args.extcap_config => say(tap.choices()),
+        _ if args.extcap_dlts => view::say("dlt {number=1}{name=EN10MB}{display=Ethernet}\n"),
+        _ if args.extcap_config => view::say(tap.choices()),
         _ => match &args.extcap_capture_filter {
             // Wireshark expects the error in the filter on standard output.
             Some(filter) => {
                 match pcap::compile(filter, LinkType::ETHERNET.0, MAX_CAPTURED, false) {
                     Ok(_) => Ok(ExitCode::SUCCESS),
-                    Err(error) => say(&format!("{error}\n")),
+                    Err(error) => view::say(&format!("{error}\n")),
                 }
             }
             None => Ok(ExitCode::SUCCESS),
         },
     }
-}
-
-fn say(text: &str) -> Result<ExitCode, Failure> {
-    view::print(text)?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns a line for the program, for each published name, and for each port. Capturing from such

@@ -12,6 +12,5 @@ use crate::view;
 pub(crate) fn ports(args: &PortsArgs) -> Result<ExitCode, Failure> {
     let is_wanted = |name: &str| args.scheme.is_none_or(|wanted| wanted == name);
     let wanted = SCHEMES.iter().filter(|scheme| is_wanted(scheme.name));
-    view::print(&wanted.map(details).collect::<Vec<_>>().join("\n"))?;
-    Ok(ExitCode::SUCCESS)
+    view::say(&wanted.map(details).collect::<Vec<_>>().join("\n"))
 }

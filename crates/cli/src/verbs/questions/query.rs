@@ -17,8 +17,7 @@ pub(crate) fn query(args: &QueryArgs) -> Result<ExitCode, Failure> {
     let ready = Ready::of(&args.question);
     let sql = sql(args, ready)?;
     if args.show {
-        view::print(&sql)?;
-        return Ok(ExitCode::SUCCESS);
+        return view::say(&sql);
     }
     if let (Some(from), Some(to)) = (args.from, args.to)
         && from >= to

@@ -24,6 +24,5 @@ pub(crate) fn interfaces() -> Result<ExitCode, Failure> {
         text += &format!("{name:<16} {state:<5} MTU {}\n", found.mtu);
     }
     text += &format!("{ANY:<16} all interfaces that are up\n");
-    view::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    view::say(&text)
 }

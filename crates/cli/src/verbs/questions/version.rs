@@ -44,6 +44,5 @@ pub(crate) fn version(args: &VersionArgs) -> Result<ExitCode, Failure> {
             Cli::whole().render_version(),
         )
     };
-    view::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    view::say(&text)
 }

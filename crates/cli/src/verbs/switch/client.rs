@@ -58,8 +58,7 @@ fn print(named: &Named, answer: &Value, show: fn(&Value) -> String) -> Result<Ex
         true => format!("{answer}\n"),
         false => show(answer),
     };
-    view::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    view::say(&text)
 }
 
 fn set_rules(named: &Named, path: &str) -> Result<ExitCode, Failure> {

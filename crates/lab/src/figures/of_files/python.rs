@@ -69,7 +69,7 @@ pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         return Ok(Outcome::Smoke);
     }
     let raw = turn(&format!("{rival}_raw"))?;
-    let mut details = vec![
+    let details = vec![
         format!("{packets} packets of {} flows, {} bytes", expected.flows, file.bytes()),
         "ours: crates/lab/rivals-python/flows_burstline.py FILE".to_owned(),
         format!("peer: crates/lab/rivals-python/flows_{rival}.py FILE"),

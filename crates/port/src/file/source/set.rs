@@ -35,8 +35,8 @@ use super::interfaces::Interfaces;
 use super::lending::Head;
 use super::reader::CaptureReader;
 use crate::{
-    Address, Capabilities, Copying, Lent, Loss, OpenOptions, OpenedFiles, Places, Port,
-    PortAccount, PortError, PortInfo, PortState, Received, Source, TimestampSource,
+    Address, Capabilities, Copying, Lending, Lent, Loss, OpenOptions, OpenedFiles, OpenedSources,
+    Places, Port, PortAccount, PortError, PortInfo, PortState, Received, Source, TimestampSource,
 };
 
 pub use places::SetPlaces;
@@ -103,10 +103,7 @@ struct SetSource {
 }
 
 /// Opens the files that an address names.
-pub(crate) fn open_source(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Box<dyn Source>, PortError> {
+pub(crate) fn open_sources(address: &Address, options: &OpenOptions) -> OpenedSources {
     address.values(&[])?;
     let (paths, skipped) = captures_of(address.target())?;
     let is_folder = Path::new(address.target()).is_dir();
@@ -115,7 +112,7 @@ pub(crate) fn open_source(
     if skipped > 0 {
         set.account.note(|| format!("{address}: skipped files that are not captures: {skipped}"));
     }
-    Ok(Box::new(set))
+    Ok(vec![Box::new(set)])
 }
 
 /// Opens files as a single port with this name.
@@ -445,11 +442,7 @@ impl Source for SetSource {
     }
 
     /// Lends a run of one file. Cost: a scan of the heads of the open files per run.
-    fn lend<'a>(
-        &'a mut self,
-        scratch: &'a mut Scratch,
-        budget: u64,
-    ) -> Result<Lent<'a>, PortError> {
+    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
         // The packets of the last lender are released.
         if let Some(at) = self.lender.take() {
             self.members[at].head_ns = None;

@@ -94,6 +94,6 @@ fn a_burst_ends_after_some_refused_packets() {
             assert_eq!(source.take(&mut [], &mut refused), None);
         }
         source.give_back();
-        assert_eq!((refused, source.counts().taken), (16, 16 * burst));
+        assert_eq!((refused, source.account().offered), (16, 16 * burst));
     }
 }

@@ -64,19 +64,12 @@ impl XdpCrossing {
     #[inline]
     fn look(&mut self, now_ns: u64) -> Result<(), PortError> {
         let Self { entry, exit, passage, account, .. } = self;
-        let failed = |watch: &Watch, error| PortError::Io {
-            action: "watch",
-            path: watch.name().into(),
-            error,
-        };
-        let looked = entry.look(now_ns, || passage.entry().link_state(), account);
-        if looked.map_err(|error| failed(entry, error))? {
+        if entry.look(now_ns, || passage.entry().link_state(), account)? {
             self.intake.look();
         }
-        let looked = exit.look(now_ns, || passage.exit().link_state(), account);
-        looked.map_err(|error| failed(exit, error))?;
+        exit.look(now_ns, || passage.exit().link_state(), account)?;
         match exit.is_gone() {
-            true => Err(gone(exit)),
+            true => Err(exit.gone()),
             false => Ok(()),
         }
     }
@@ -141,8 +134,7 @@ impl XdpCrossing {
             // Check whether the interface is gone.
             self.exit.look_at_once();
             self.look(clock::monotonic_ns())?;
-            let path = self.exit.name().into();
-            return Err(PortError::Io { action: "send by", path, error });
+            return Err(self.exit.failed("send by", error));
         }
         Ok(())
     }
@@ -165,7 +157,7 @@ impl XdpCrossing {
         if let Some(counts) = ending.filter(|_| !self.intake.is_over()) {
             self.intake.end(counts);
             if is_gone {
-                return Err(gone(&self.entry));
+                return Err(self.entry.gone());
             }
         }
         Ok(if self.intake.is_over() { PortState::Ended } else { PortState::Idle })
@@ -185,10 +177,6 @@ impl XdpCrossing {
             }
         }
     }
-}
-
-fn gone(watch: &Watch) -> PortError {
-    PortError::InterfaceGone { interface: watch.name().to_owned() }
 }
 
 impl Port for XdpCrossing {

@@ -23,8 +23,7 @@ const ASK: &str = "burstline completions --words 2>/dev/null";
 /// Prints a completion script, or without a shell the current ports, one per line.
 pub(crate) fn completions(shell: Option<Shell>) -> Result<ExitCode, Failure> {
     let text = shell.map_or_else(words, script);
-    view::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    view::say(&text)
 }
 
 /// Returns interfaces, published logs, and the prefixes of other ports.
