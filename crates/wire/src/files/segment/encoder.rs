@@ -251,8 +251,7 @@ impl SegmentEncoder {
         }
         let (blocks, behind) = segment.split_at_mut(room);
         let (mut free, mut last_block) = (&mut blocks[start..], self.last_block);
-        let mut hashes = [0; BATCH];
-        let mut count = 0;
+        let (mut hashes, mut count) = ([0; BATCH], 0);
         for (entry, hash) in list::entries(behind, before, BATCH).zip(&mut hashes) {
             let Some(packet) = packets.next() else { break };
             let length = packet.block_bytes();
