@@ -206,7 +206,7 @@ impl Inline {
         let start = |log: usize| {
             let log = log.to_string();
             let words = [&[GIVER_OPTION, socket, &log], more].concat();
-            Other::start(&words, GIVING)
+            Other::start("giver of verdicts", &words, GIVING)
         };
         (0..self.workers).map(start).collect()
     }
