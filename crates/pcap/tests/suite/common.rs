@@ -85,8 +85,12 @@ impl Folder {
         self.publish_until(packets, readers, Ending::Final, false)
     }
 
-    /// The same with another ending. Slowly is a packet a millisecond at most, until
-    /// [`hurry`](Publishing::hurry) is called.
+    /// The same, a packet a millisecond at most, until [`hurry`](Publishing::hurry) is called.
+    pub(crate) fn publish_slowly(&self, packets: Vec<Packet>, readers: usize) -> Publishing {
+        self.publish_until(packets, readers, Ending::Final, true)
+    }
+
+    /// The same with another ending, and slowly or not.
     pub(crate) fn publish_until(
         &self,
         packets: Vec<Packet>,
