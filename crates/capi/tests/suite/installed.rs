@@ -58,14 +58,19 @@ fn is_there(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok()
 }
 
-/// Creates a directory for a test that installs and uses the library. If a program is missing that
-/// this needs, the test is counted as skipped, and returns.
-pub(crate) fn with_tools() -> Option<Directory> {
+/// Returns whether all programs are there that install and use the library. If one is missing, the
+/// calling test is counted as skipped, and returns.
+fn has_tools() -> bool {
     let missing = ["make", "cc", "pkg-config", "readelf"].into_iter().find(|tool| !is_there(tool));
     if let Some(tool) = missing {
         skip(format!("{tool} is not installed: scripts/setup test"));
     }
-    missing.is_none().then(Directory::new)
+    missing.is_none()
+}
+
+/// Creates a directory for a test that needs them.
+pub(crate) fn with_tools() -> Option<Directory> {
+    has_tools().then(Directory::new)
 }
 
 impl Installed {
@@ -129,7 +134,7 @@ impl Installed {
 
 #[test]
 fn what_is_installed_is_what_was_promised() {
-    if with_tools().is_none() {
+    if !has_tools() {
         return;
     }
     let library = library();

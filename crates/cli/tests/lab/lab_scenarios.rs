@@ -24,11 +24,13 @@ fn own(directory: &Directory, work: &str, contenders: &str, more: &str) -> Strin
     file
 }
 
-/// Runs a user's scenario with frames of 64 bytes. Returns what it printed, and its record.
-fn run_own(directory: &Directory, work: &str, contenders: &str, more: &str) -> (Run, Value) {
+/// Runs a user's scenario with frames of 64 bytes. Returns its record, as printed and written.
+fn run_own(directory: &Directory, work: &str, contenders: &str, more: &str) -> Value {
     let (file, out) = (own(directory, work, contenders, more), directory.file("out"));
-    let done = run_with_code(&["lab", "run", &file, "--out", &out, "--sizes", "64"], 0);
-    (done, record(&format!("{out}/own.json")))
+    let done = run_with_code(&["lab", "run", &file, "--out", &out, "--sizes", "64", "--json"], 0);
+    let found = last_object(&done.stdout);
+    assert_eq!(found, record(&format!("{out}/own.json")));
+    found
 }
 
 #[test]
@@ -215,11 +217,7 @@ fn the_program_counts_as_its_own_contender() {
     // So few that the rings hold what comes while a contender waits for a core.
     let more = "rates = [2000]\npackets = 3000\nrepeats = 1\nports = 2\n";
     let contenders = "\"burstline-xdp\", \"burstline-afpacket\"";
-    let file = own(&directory, "count", contenders, more);
-    let out = directory.file("out");
-    let done = run_with_code(&["lab", "run", &file, "--out", &out, "--sizes", "64", "--json"], 0);
-    let found = last_object(&done.stdout);
-    assert_eq!(found, record(&format!("{out}/own.json")));
+    let found = run_own(&directory, "count", contenders, more);
     let rows = found["rows"].as_array().unwrap();
     for row in rows {
         let status = row["status"].as_str().unwrap();
@@ -257,7 +255,7 @@ fn a_contender_receives_while_it_sends() {
     let directory = Directory::new("lab-duplex");
     let more = "rates = [20000]\nrepeats = 1\nseconds = 1\n\
                 cases = [\"receive\", \"send\", \"both\"]\n[chart]\ny = \"rho_busy\"\n";
-    let (_, found) = run_own(&directory, "duplex", "\"burstline-afpacket\"", more);
+    let found = run_own(&directory, "duplex", "\"burstline-afpacket\"", more);
     for row in found["rows"].as_array().unwrap() {
         assert_eq!(row["status"], "run", "{row}");
         let median = |name: &str| row["metrics"][name]["median"].as_f64().unwrap();
@@ -280,7 +278,7 @@ fn packets_are_spread_over_workers_by_us_and_by_dpdk() {
     let directory = Directory::new("lab-balance");
     // So few that the rings hold what comes while a contender waits for a core.
     let more = "workers = 2\nrates = [2000]\nrepeats = 1\npackets = 1000\n";
-    let (_, found) = run_own(&directory, "balance", "\"burstline-xdp\", \"dpdk-balance\"", more);
+    let found = run_own(&directory, "balance", "\"burstline-xdp\", \"dpdk-balance\"", more);
     for row in found["rows"].as_array().unwrap() {
         let status = row["status"].as_str().unwrap();
         if status != "run" {
@@ -306,7 +304,10 @@ fn a_bounce_beside_a_switch_is_called_one() {
     }
     let directory = Directory::new("lab-switch");
     let more = "rates = [2000]\nrepeats = 1\npackets = 200\n";
-    let (done, found) = run_own(&directory, "switch", "\"linux-bridge\", \"burstline-xdp\"", more);
+    let file = own(&directory, "switch", "\"linux-bridge\", \"burstline-xdp\"", more);
+    let out = directory.file("out");
+    let done = run_with_code(&["lab", "run", &file, "--out", &out, "--sizes", "64"], 0);
+    let found = record(&format!("{out}/own.json"));
     let [bridge, ours] = [0, 1].map(|at| &found["contenders"][at]);
     assert_eq!((bridge.get("role"), &ours["role"]), (None, &"bounce (no switch)".into()));
     assert!(done.stdout.contains("burstline-xdp, bounce (no switch) "), "{}", done.stdout);
@@ -325,7 +326,7 @@ fn packets_are_timed_through_a_contender() {
     }
     let directory = Directory::new("lab-latency");
     let more = "rates = [2000]\npackets = 200\nrepeats = 1\n";
-    let (_, found) = run_own(&directory, "latency", "\"linux-bridge\", \"burstline-xdp\"", more);
+    let found = run_own(&directory, "latency", "\"linux-bridge\", \"burstline-xdp\"", more);
     for row in found["rows"].as_array().unwrap() {
         let status = row["status"].as_str().unwrap();
         if status.contains("BPF") || status.contains("not permitted") {

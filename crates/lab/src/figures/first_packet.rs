@@ -39,7 +39,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
         return Ok(Outcome::NotHere(why));
     }
     let program = our_program()?.display().to_string();
-    let contest = context.begin();
+    let comparison = context.begin();
     let (bed, served) = (Bed::new().map_err(|error| error.to_string())?, Served::now());
     let peer = tcpdump(FAR, " -c 1 -U", "-");
     let stop = Arc::new(AtomicBool::new(false));
@@ -67,7 +67,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
             "wall time from before the fork until a record is read; {BATCH} frames every {PAUSE:?}"
         ),
     ];
-    Ok(contest.outcome("ms", Better::Lower, rounds, details))
+    Ok(comparison.outcome("ms", Better::Lower, rounds, details))
 }
 
 /// Sends frames until `is_over`.

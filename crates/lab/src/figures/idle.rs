@@ -32,7 +32,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
         return Ok(Outcome::NotHere(why));
     }
     let program = our_program()?;
-    let contest = context.begin();
+    let comparison = context.begin();
     let rounds = by_poll(context, context.process_runs(), |poll| idle(context, &program, poll))?;
     let runs = if context.smoke { 1 } else { LOADED_RUNS };
     let loaded = by_poll(context, runs, |poll| loaded(context, &program, poll))?;
@@ -53,7 +53,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
             details.push(latency::measure(context, address, poll)? + why);
         }
     }
-    Ok(contest.outcome("% of a core", Better::Lower, rounds, details))
+    Ok(comparison.outcome("% of a core", Better::Lower, rounds, details))
 }
 
 /// Returns the CPU use of a count without packets, in per cent of a core.

@@ -41,7 +41,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let (program, core) = (our_program()?, context.cores.consumer);
     let command =
         |sink: &str| Ours::new(&program, &format!("generate -o {sink} --size 64 --cores {core}"));
-    let contest = context.begin();
+    let comparison = context.begin();
     let rounds = context.turns(
         context.process_runs(),
         || run(context, "v1", &command("inject:v1")),
@@ -57,7 +57,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
          by w1 and in by the other end of its cable"
             .to_owned(),
     ];
-    Ok(contest.outcome("Mpps", Better::Higher, rounds, details))
+    Ok(comparison.outcome("Mpps", Better::Higher, rounds, details))
 }
 
 /// Returns the millions of packets a second that `interface` receives, on the near or the far host.

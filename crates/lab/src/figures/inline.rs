@@ -51,7 +51,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let packets = if context.smoke { SMOKE_PACKETS } else { PACKETS };
     let folder = TemporaryFolder::create("burstline-inline-").map_err(|error| error.to_string())?;
     let traffic = traffic(&program, &folder, packets)?;
-    let contest = context.begin();
+    let comparison = context.begin();
     let last = Cell::new(Done::default());
     let rounds = context.turns(
         context.process_runs(),
@@ -86,7 +86,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
             .to_owned(),
         waits,
     ];
-    Ok(contest.outcome(NS, Better::Lower, rounds, details))
+    Ok(comparison.outcome_of_samples(NS, Better::Lower, rounds, details))
 }
 
 /// Returns a turn's processor time per packet, and its rate by the clock.
@@ -206,7 +206,7 @@ impl Inline {
         let start = |log: usize| {
             let log = log.to_string();
             let words = [&[GIVER_OPTION, socket, &log], more].concat();
-            Other::start(&words, GIVING)
+            Other::start("giver of verdicts", &words, GIVING)
         };
         (0..self.workers).map(start).collect()
     }

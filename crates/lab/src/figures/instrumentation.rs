@@ -116,7 +116,7 @@ fn compare(
     what: &str,
     turn: impl Fn(bool) -> Result<(f64, u64), String>,
 ) -> Result<Outcome, String> {
-    let contest = context.begin();
+    let comparison = context.begin();
     let rounds = context.alternate(context.runs, || turn(true), || turn(false))?;
     let samples: Vec<f64> = rounds.ours.iter().map(|(_, samples)| *samples as f64).collect();
     let taken = Quartiles::of(&samples).median;
@@ -126,7 +126,7 @@ fn compare(
         overhead(&rounds),
         format!("{what}; ours: counters and {taken:.0} samples a turn on its core, peer: none"),
     ];
-    Ok(contest.outcome("Mpps", Better::Higher, rounds, details))
+    Ok(comparison.outcome("Mpps", Better::Higher, rounds, details))
 }
 
 /// Describes the throughput cost of watching: by pairs of consecutive turns, and by the fastest

@@ -25,9 +25,9 @@ use std::time::Duration;
 
 use burstline_testbed::{Amount, Bed};
 
-use crate::compared::{Better, Compared, Measured, Outcome};
+use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::contenders;
+use crate::contenders::{self, Sample};
 use crate::contest::{Rounds, alternate};
 use crate::live::{programs, watched};
 use crate::record::{Interface, Pages};
@@ -71,26 +71,45 @@ impl Seen {
 }
 
 /// A comparison that has begun. Other programs' load of the machine is measured from then on.
-struct Contest<'c> {
+struct Comparison<'c> {
     context: &'c Context,
     conditions: Conditions,
 }
 
-impl Contest<'_> {
-    /// Returns the outcome: `name` is the unit of values, or the metric of samples. Adds the
-    /// conditions to the details. In a smoke run, nothing but success counts.
-    fn outcome<T: Measured>(
+impl Comparison<'_> {
+    /// Returns the outcome of one value per turn, as [`Compared::of`] does. Adds the conditions to
+    /// the details. In a smoke run, nothing but success counts.
+    fn outcome(
         self,
-        name: &'static str,
+        unit: &'static str,
         better: Better,
-        rounds: Rounds<T>,
+        rounds: Rounds,
+        details: Vec<String>,
+    ) -> Outcome {
+        self.measured(details, |details| Compared::of(unit, better, rounds, details))
+    }
+
+    /// The same of several metrics per turn, as [`Compared::of_samples`] does.
+    fn outcome_of_samples(
+        self,
+        metric: &'static str,
+        better: Better,
+        rounds: Rounds<Sample>,
+        details: Vec<String>,
+    ) -> Outcome {
+        self.measured(details, |details| Compared::of_samples(metric, better, rounds, details))
+    }
+
+    fn measured(
+        self,
         mut details: Vec<String>,
+        compared: impl FnOnce(Vec<String>) -> Compared,
     ) -> Outcome {
         if self.context.smoke {
             return Outcome::Smoke;
         }
         details.extend(self.conditions.report());
-        Outcome::Measured(Compared::of(name, better, rounds, details))
+        Outcome::Measured(compared(details))
     }
 }
 
@@ -99,8 +118,8 @@ const LOOK: Duration = Duration::from_millis(2);
 
 impl Context {
     /// Begins a comparison.
-    fn begin(&self) -> Contest<'_> {
-        Contest { context: self, conditions: Conditions::watch(self.cores) }
+    fn begin(&self) -> Comparison<'_> {
+        Comparison { context: self, conditions: Conditions::watch(self.cores) }
     }
 
     /// Runs both sides as [`alternate`] does.

@@ -77,7 +77,7 @@ type OpenSink<'a> = dyn Fn() -> Result<Box<dyn Sink>, PortError> + 'a;
 fn compare(context: &Context, sink: &str, open: &OpenSink<'_>) -> Result<Outcome, String> {
     let run = if context.smoke { SMOKE_RUN } else { RUN };
     let core = context.cores.consumer;
-    let contest = context.begin();
+    let comparison = context.begin();
     let (mut all_ours, mut all_bare) = (Vec::new(), Vec::new());
     let normal = SchedulingClass::Normal;
     let rounds = context.alternate(
@@ -115,7 +115,7 @@ fn compare(context: &Context, sink: &str, open: &OpenSink<'_>) -> Result<Outcome
         Ok((ours, bare)) => format!("with --priority fifo:1: ours {ours}; floor {bare}"),
         Err(why) => format!("with --priority fifo:1: not run, because {why}"),
     });
-    Ok(contest.outcome("us late at p99", Better::Lower, rounds, details).here())
+    Ok(comparison.outcome("us late at p99", Better::Lower, rounds, details).here())
 }
 
 impl std::fmt::Display for Late {

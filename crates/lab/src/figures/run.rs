@@ -195,7 +195,7 @@ mod tests {
         };
         let peer = vec![sample(vec![interface("v1")]), sample(vec![interface("v2")])];
         let rounds = Rounds { ours: vec![sample(Vec::new()); 2], peer };
-        let compared = Compared::of("mpps", Better::Higher, rounds, Vec::new());
+        let compared = Compared::of_samples("mpps", Better::Higher, rounds, Vec::new());
         let entry = crate::figures::all().iter().find(|entry| entry.name == "xdp-rx-testpmd");
         let empty = Begun::now().record("xdp-rx-testpmd", "bench xdp-rx-testpmd");
         let record = record(entry.unwrap(), empty, compared, None);

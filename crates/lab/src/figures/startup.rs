@@ -54,7 +54,7 @@ pub(super) fn measure(context: &Context, poll: &'static str) -> Result<Outcome, 
         (_, true) => (100, Duration::from_secs(10)),
         _ => (10, Duration::from_millis(500)),
     };
-    let contest = context.begin();
+    let comparison = context.begin();
     let side = Side { context, program: &program, poll };
     let rate_pps = if context.smoke { RATES_PPS.start } else { side.rate_without_loss()? };
     let mut rounds = Rounds::default();
@@ -84,7 +84,7 @@ pub(super) fn measure(context: &Context, poll: &'static str) -> Result<Outcome, 
             without.iter().sum::<u64>()
         ),
     ];
-    Ok(contest.outcome("% received", Better::Higher, rounds, details))
+    Ok(comparison.outcome("% received", Better::Higher, rounds, details))
 }
 
 /// Our program in one mode.

@@ -104,7 +104,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         return Err("huge pages, which both ends of a cable share, cannot be reserved".to_owned());
     }
     let program = our_program()?;
-    let contest = context.begin();
+    let comparison = context.begin();
     let broken = RefCell::new(Vec::new());
     let side = |go: Go<'_>| whole_turn(context, setting.cable, &broken, go);
     let rounds = context.alternate(
@@ -119,7 +119,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         let turns = broken.len();
         details.push(format!("testpmd failed in {turns} turns, which were repeated: {last}"));
     }
-    Ok(contest.outcome("mpps", Better::Higher, rounds, details))
+    Ok(comparison.outcome_of_samples("mpps", Better::Higher, rounds, details))
 }
 
 /// Runs a side's turn. A turn with memif ports in which testpmd fails is repeated, up to

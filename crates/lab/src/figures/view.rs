@@ -75,7 +75,7 @@ pub(super) fn measure(context: &Context, figure: &'static Entry) -> Result<Outco
     }
     details.extend(conditions.report());
     let Shown { name, better, .. } = figure.metric.shown();
-    let mut compared = Compared::of(name, better, turns.rounds, details);
+    let mut compared = Compared::of_samples(name, better, turns.rounds, details);
     let beside = figure.beside.iter().zip(turns.beside);
     let beside = beside.map(|(contender, samples)| {
         let pages = Sample::page_kinds(samples.iter());

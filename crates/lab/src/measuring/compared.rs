@@ -62,52 +62,28 @@ pub struct Compared {
     pub details: Vec<String>,
 }
 
-/// What is measured in a turn: one value, or several metrics.
-pub trait Measured {
-    /// Returns the name in records of the metric to compare, by its name or its unit.
-    fn metric(name: &'static str) -> &'static str;
-
-    /// Returns it as metrics.
-    fn sample(self, name: &'static str) -> Sample;
-}
-
-/// A value has a unit, which determines the name.
-impl Measured for f64 {
-    fn metric(unit: &'static str) -> &'static str {
-        metric_of(unit)
-    }
-
-    fn sample(self, unit: &'static str) -> Sample {
-        let mut sample = Sample::default();
-        sample.set(metric_of(unit), unit, self);
-        sample
-    }
-}
-
-/// One of several metrics has a name.
-impl Measured for Sample {
-    fn metric(name: &'static str) -> &'static str {
-        name
-    }
-
-    fn sample(self, _: &'static str) -> Sample {
-        self
-    }
-}
-
 impl Compared {
-    /// Creates one from what was measured in each turn; `name` is that of [`Measured::metric`].
-    pub fn of<T: Measured>(
-        name: &'static str,
+    /// Creates one from one value per turn. The unit determines the name in records.
+    pub fn of(unit: &'static str, better: Better, rounds: Rounds, details: Vec<String>) -> Self {
+        let metric = metric_of(unit);
+        let sample = |value: f64| {
+            let mut sample = Sample::default();
+            sample.set(metric, unit, value);
+            sample
+        };
+        let samples = |values: Vec<f64>| values.into_iter().map(sample).collect();
+        let rounds = Rounds { ours: samples(rounds.ours), peer: samples(rounds.peer) };
+        Self::of_samples(metric, better, rounds, details)
+    }
+
+    /// Creates one from several metrics per turn; compares `metric`.
+    pub fn of_samples(
+        metric: &'static str,
         better: Better,
-        rounds: Rounds<T>,
+        rounds: Rounds<Sample>,
         details: Vec<String>,
     ) -> Self {
-        let samples = |values: Vec<T>| -> Vec<Sample> {
-            values.into_iter().map(|value| value.sample(name)).collect()
-        };
-        let rounds = Rounds { ours: samples(rounds.ours), peer: samples(rounds.peer) };
-        let (metric, pages) = (T::metric(name), rounds.pages());
+        let pages = rounds.pages();
         let side = |contender, samples| Side { contender, samples, pages: None };
         let sides = vec![side(OURS, rounds.ours), side("peer", rounds.peer)];
         Self { sides, metric, better, details }.in_known_pages(pages)
@@ -254,11 +230,11 @@ mod tests {
         };
         let rounds = of(&here(PageKind::Size2M), &own);
         assert_eq!(rounds.have_pages(), Ok(()));
-        let compared = Compared::of("mpps", Better::Higher, rounds, Vec::new());
+        let compared = Compared::of_samples("mpps", Better::Higher, rounds, Vec::new());
         let pages: Vec<_> = compared.sides.iter().map(|side| side.pages.as_deref()).collect();
         assert_eq!((pages, compared.details.len()), (vec![Some("2 MiB"), None], 0));
         let rounds = of(&here(PageKind::Size2M), &here(PageKind::Size4K));
-        let compared = Compared::of("mpps", Better::Higher, rounds, Vec::new());
+        let compared = Compared::of_samples("mpps", Better::Higher, rounds, Vec::new());
         assert_eq!(compared.details[1], "doubt: the sides have different pages");
         let kinds = [PageKind::Size2M, PageKind::Size4K, PageKind::Size2M].map(here);
         assert_eq!(Sample::page_kinds(kinds.iter()).as_deref(), Some("2 MiB and 4 KiB"));

@@ -33,17 +33,6 @@ pub fn go_on(stop: &AtomicBool) -> Result<(), String> {
     if stop.load(Relaxed) { Err("interrupted".to_owned()) } else { Ok(()) }
 }
 
-/// Returns the turns of all rounds: the round, and the number of the contender. `order` returns
-/// the contenders of a round when it begins, or `None` to have no more rounds.
-pub(crate) fn turns(
-    rounds: usize,
-    mut order: impl FnMut(usize) -> Option<Vec<usize>>,
-) -> impl Iterator<Item = (usize, usize)> {
-    let round = move |round| Some((round, order(round)?));
-    let begun = (0..rounds).map_while(round);
-    begun.flat_map(|(round, order)| order.into_iter().map(move |number| (round, number)))
-}
-
 /// Runs each of `sides` once to warm up and then `runs` times in turns. Ours (0) and the rival (1)
 /// alternate as the first; further sides have their turns before ours.
 ///
@@ -56,18 +45,18 @@ pub fn alternate_all<T>(
     mut turn: impl FnMut(usize) -> Result<T, String>,
 ) -> Result<Vec<Vec<T>>, String> {
     let mut values: Vec<Vec<T>> = (0..sides).map(|_| Vec::with_capacity(runs)).collect();
-    let order = |round: usize| -> Option<Vec<usize>> {
+    for round in 0..=runs {
         let others = 2..sides;
-        Some(match round % 2 {
+        let order: Vec<usize> = match round % 2 {
             0 => others.chain([0, 1]).collect(),
             _ => [1].into_iter().chain(others).chain([0]).collect(),
-        })
-    };
-    for (round, side) in turns(runs + 1, order) {
-        go_on(stop)?;
-        let value = turn(side)?;
-        if round > 0 {
-            values[side].push(value);
+        };
+        for side in order {
+            go_on(stop)?;
+            let value = turn(side)?;
+            if round > 0 {
+                values[side].push(value);
+            }
         }
     }
     Ok(values)

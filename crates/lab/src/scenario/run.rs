@@ -14,7 +14,7 @@ pub use super::options::{Options, adjusted, check};
 use super::points::{Point, words};
 use super::{Begun, Places, Scenario, Work, doubts, machine, remote, simulate};
 use crate::contenders::{self, Adapter, Job, Sample};
-use crate::contest::{Shuffle, turns};
+use crate::contest::Shuffle;
 use crate::figures::sources_of_work;
 use crate::live::{OUT, interfaces};
 use crate::record::{ContenderInfo, Distance, Doubt, Interface, Record, program_sources};
@@ -210,35 +210,31 @@ impl<'a> Run<'a> {
         tell: &mut dyn FnMut(&Progress),
     ) {
         let points = self.places[at..].iter().flatten().count();
-        let (limit, entrants) = (self.limit, self.entrants.len());
-        let (before, time) = (limit.spent(), limit.part(points));
+        let (before, time) = (self.limit.spent(), self.limit.part(points));
         let repeats = self.scenario.amounts.repeats;
-        let mut left = repeats;
-        let in_time = |round: usize| {
-            let spent = limit.spent().saturating_sub(before);
+        for round in 0..repeats {
+            let spent = self.limit.spent().saturating_sub(before);
             // Each contender has one turn at each point, whatever the time.
             if round > 0 && time.is_some_and(|time| spent + spent / round as u32 > time) {
-                return None;
-            }
-            left -= 1;
-            Some(order.of(entrants))
-        };
-        for (_, number) in turns(repeats, in_time) {
-            if self.entrants[number].not_run.is_some() {
-                continue;
-            }
-            if self.limit.reached().is_some() {
+                self.skipped += (repeats - round) * self.takers();
                 return;
             }
-            if self.cells[at][number].failed.is_none() {
-                self.tell(at, self.entrants[number].adapter.name(), tell);
-                if !self.turn(at, number, places) {
+            for number in order.of(self.entrants.len()) {
+                if self.entrants[number].not_run.is_some() {
+                    continue;
+                }
+                if self.limit.reached().is_some() {
                     return;
                 }
+                if self.cells[at][number].failed.is_none() {
+                    self.tell(at, self.entrants[number].adapter.name(), tell);
+                    if !self.turn(at, number, places) {
+                        return;
+                    }
+                }
+                self.done += 1;
             }
-            self.done += 1;
         }
-        self.skipped += left * self.takers();
     }
 
     /// Runs one turn. Returns `false`, without a result, if the user stopped the run meanwhile.

@@ -82,7 +82,7 @@ impl Shared {
         let policy = if policy == Policy::Lossless { "lossless" } else { "lossy" };
         let (socket, core) = (socket_in(&self.directory), cores.consumer.0.to_string());
         let arguments = [READER_OPTION, &socket, policy, &core];
-        self.readers.push(Other::start(&arguments, reader::ATTACHED)?);
+        self.readers.push(Other::start("reader", &arguments, reader::ATTACHED)?);
         Ok(())
     }
 

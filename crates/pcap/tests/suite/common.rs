@@ -68,13 +68,14 @@ impl Folder {
         name: &str,
         segments: usize,
         config: LogConfig,
+        lossless: LosslessReaders,
     ) -> (Publisher, Log, Writer) {
         let (segment_bytes, pages) = (64 << 10, PageChoice::Size4K);
         let bytes = segments * segment_bytes;
         let config = LogConfig { bytes, segment_bytes, pages, ..config };
         let (log, writer) = Log::create(config).unwrap();
         log.name_port(0, 1, "eth0");
-        let (name, lossless) = (self.at(name), LosslessReaders::Forever);
+        let name = self.at(name);
         let config = PublishConfig { lossless, ..PublishConfig::new(name.to_str().unwrap()) };
         (Publisher::start(&config, vec![log.clone()]).unwrap(), log, writer)
     }
@@ -85,8 +86,12 @@ impl Folder {
         self.publish_until(packets, readers, Ending::Final, false)
     }
 
-    /// The same with another ending. Slowly is a packet a millisecond at most, until
-    /// [`hurry`](Publishing::hurry) is called.
+    /// The same, a packet a millisecond at most, until [`hurry`](Publishing::hurry) is called.
+    pub(crate) fn publish_slowly(&self, packets: Vec<Packet>, readers: usize) -> Publishing {
+        self.publish_until(packets, readers, Ending::Final, true)
+    }
+
+    /// The same with another ending, and slowly or not.
     pub(crate) fn publish_until(
         &self,
         packets: Vec<Packet>,
@@ -95,7 +100,7 @@ impl Folder {
         is_slow: bool,
     ) -> Publishing {
         let config = LogConfig { max_readers: 8, ..LogConfig::default() };
-        let (publisher, _, mut writer) = self.log("tap", 32, config);
+        let (publisher, _, mut writer) = self.log("tap", 32, config, LosslessReaders::Forever);
         let [is_written, is_read, is_over, is_slow] =
             [false, false, false, is_slow].map(|is| Arc::new(AtomicBool::new(is)));
         let theirs = [&is_written, &is_read, &is_over, &is_slow].map(Arc::clone);

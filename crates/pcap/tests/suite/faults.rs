@@ -86,7 +86,7 @@ fn a_sensor_is_upgraded_under_load() {
     let packets = folder.keep(mix(PACKETS));
     let installed = folder.at("libburstline-pcap.so");
     fs::copy(library(), &installed).unwrap();
-    let publishing = folder.publish_until(packets, 2, Ending::Final, true);
+    let publishing = folder.publish_slowly(packets, 2);
     let mut watcher = folder.preloaded("tcpdump");
     watcher.args(UPGRADED).args(["-i", DEVICE]).stdout(File::create(folder.at("all")).unwrap());
     let mut watcher = watcher.spawn().unwrap();

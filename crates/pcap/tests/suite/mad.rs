@@ -6,6 +6,7 @@ use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use burstline_log::{Appended, LogConfig, Meta, Writer};
+use burstline_share::LosslessReaders;
 use burstline_skip::skip;
 
 use crate::common::{Folder, interrupt, is_there, until};
@@ -55,7 +56,7 @@ fn assert_ends(folder: &Folder, mut live: Child) {
 fn round(more: &[&str]) {
     let folder = Folder::new();
     let config = LogConfig { name: NAME.into(), ..LogConfig::default() };
-    let (_publisher, log, mut writer) = folder.log("tap", 16, config);
+    let (_publisher, log, mut writer) = folder.log("tap", 16, config, LosslessReaders::Refused);
     let packets = mix(PACKETS);
     append(&mut writer, &packets);
     let reader = start(&folder, more, "first");

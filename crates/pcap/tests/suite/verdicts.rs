@@ -4,6 +4,7 @@
 use std::process::{Child, Command, Stdio};
 
 use burstline_log::{Appended, Ending, LogConfig, Meta, Ruling, VerdictTaker};
+use burstline_share::LosslessReaders;
 
 use crate::common::{Folder, compiled, until};
 use crate::traffic::{Packet, mix};
@@ -37,7 +38,7 @@ pub(crate) fn decided_until(
     end: impl FnOnce(&Child),
 ) -> (String, Vec<Got>) {
     let config = LogConfig { takes_verdicts: true, ..LogConfig::default() };
-    let (publisher, log, mut writer) = folder.log("ips", 64, config);
+    let (publisher, log, mut writer) = folder.log("ips", 64, config, LosslessReaders::Refused);
     let mut taker = VerdictTaker::new(&log);
     let program = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("somebody gives verdicts", || taker.has_changed() && taker.has_giver());

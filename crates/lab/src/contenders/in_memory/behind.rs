@@ -106,10 +106,10 @@ impl Adapter for Behind {
         let cores = Cores { producer: job.places.generator, consumer };
         if case.starts_with("0+1") {
             let _ = affinity::pin_to(consumer); // if this fails, the kernel chooses
-            let sum = self.rounds(job, None, &rules, &packets)?;
+            let sum = self.alone(job, &rules, &packets, bytes)?;
             return Ok(sum.sample(1.0, bytes));
         }
-        let sum = self.rounds(job, Some(cores), &rules, &packets)?;
+        let sum = self.behind(job, cores, &rules, &packets, bytes)?;
         let mut sample = sum.sample(if cores.are_two() { 2.0 } else { 1.0 }, bytes);
         if !cores.are_two() {
             sample.notes.push("switch and sensor share one core".to_owned());
@@ -119,31 +119,41 @@ impl Adapter for Behind {
 }
 
 impl Behind {
-    /// Runs the sensor behind a switch, each on one of these cores, or alone on this one.
-    fn rounds(
+    /// Runs the sensor alone on one core.
+    fn alone(
         &self,
         job: &Job<'_>,
-        cores: Option<Cores>,
         rules: &[Vec<u8>],
         packets: &[Vec<u8>],
+        bytes: usize,
     ) -> Result<Sum, String> {
         if self.is_contiguous {
-            let bytes: usize = packets.iter().map(Vec::len).sum();
             let create = |choice| Contiguous::new(rules, bytes, choice);
             let mut log = pages::with_best(2 * bytes, create)?;
-            return rounds(job, log.page(), || match cores {
-                Some(cores) => contiguous(&mut log, cores, packets),
-                None => log.turn(packets).map(of_one_core),
-            });
-        }
-        if let Some(cores) = cores {
-            let arena = Arena::in_best_pages(Pooled::BYTES)?;
-            let mut pool = Pooled::new(rules, &arena)?;
-            return rounds(job, arena.page(), || pool.pass(cores, packets));
+            return rounds(job, log.page(), || log.turn(packets).map(of_one_core));
         }
         let arena = Arena::in_best_pages(Scattered::bytes(packets.len()))?;
         let mut pool = Scattered::new(rules, Memory::One, &arena, packets.len())?;
         rounds(job, arena.page(), || pool.turn(packets).map(of_one_core))
+    }
+
+    /// Runs the sensor on one core and the switch on another.
+    fn behind(
+        &self,
+        job: &Job<'_>,
+        cores: Cores,
+        rules: &[Vec<u8>],
+        packets: &[Vec<u8>],
+        bytes: usize,
+    ) -> Result<Sum, String> {
+        if self.is_contiguous {
+            let create = |choice| Contiguous::new(rules, bytes, choice);
+            let mut log = pages::with_best(2 * bytes, create)?;
+            return rounds(job, log.page(), || contiguous(&mut log, cores, packets));
+        }
+        let arena = Arena::in_best_pages(Pooled::BYTES)?;
+        let mut pool = Pooled::new(rules, &arena)?;
+        rounds(job, arena.page(), || pool.pass(cores, packets))
     }
 }
 

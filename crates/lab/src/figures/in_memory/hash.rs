@@ -57,7 +57,7 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
     let expected = a_round(&mut hasher, &frames) * (packets / u64::from(FLOWS));
     // Both sides write on this core. If pinning fails, the kernel chooses the core.
     let _ = affinity::pin_to(context.cores.producer);
-    let contest = context.begin();
+    let comparison = context.begin();
     let writers = std::cell::RefCell::new(&mut writers[..]);
     let rounds = context.alternate(
         context.runs,
@@ -92,7 +92,7 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
                 .to_owned()
         }
     });
-    Ok(contest.outcome("ns", Better::Lower, rounds, details).in_pages([page; 2]))
+    Ok(comparison.outcome("ns", Better::Lower, rounds, details).in_pages([page; 2]))
 }
 
 /// Returns a packet's hash and the index of its log.

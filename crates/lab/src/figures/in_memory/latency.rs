@@ -30,7 +30,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     let (mut forth, mut back) = pages::with_best(2 * LOG_BYTES, |pages| {
         Ok::<_, String>((Ours::create(LOG_BYTES, pages)?, Ours::create(LOG_BYTES, pages)?))
     })?;
-    let contest = context.begin();
+    let comparison = context.begin();
     let rounds = context.alternate(
         context.runs,
         || over_logs(context.cores, &mut forth, &mut back, samples),
@@ -51,7 +51,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         "peer: two cache lines, a store and a spinning load each way".to_owned(),
     ];
     let pages = [Some(forth.page().to_string()), None];
-    Ok(contest.outcome("ns", Better::Lower, rounds, details).in_known_pages(pages).here())
+    Ok(comparison.outcome("ns", Better::Lower, rounds, details).in_known_pages(pages).here())
 }
 
 /// `core-distance`: the distance of the two cores, measured as `doctor` and the bench do, and by a
@@ -62,7 +62,7 @@ pub(crate) fn distance(context: &Context) -> Result<Outcome, String> {
         return Ok(Outcome::NotHere("it takes two cores".to_owned()));
     }
     let samples = if context.smoke { 20 } else { 10_000 };
-    let contest = context.begin();
+    let comparison = context.begin();
     let rounds = context.alternate(
         context.runs,
         || distance::one_way_ns(producer, consumer).ok_or("it takes two cores".to_owned()),
@@ -72,7 +72,7 @@ pub(crate) fn distance(context: &Context) -> Result<Outcome, String> {
         format!("two cores are far apart from {} ns on", distance::FAR_NS),
         format!("peer: {samples} medians of {TOGETHER} round trips a run, halved"),
     ];
-    Ok(contest.outcome("ns", Better::Lower, rounds, details).here())
+    Ok(comparison.outcome("ns", Better::Lower, rounds, details).here())
 }
 
 /// Returns the median one-way time in ns, from `samples` measurements of several round trips.

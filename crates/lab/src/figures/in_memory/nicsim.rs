@@ -99,7 +99,7 @@ fn compare(
     let steps = steps(context);
     // If pinning fails, the kernel chooses the core.
     let _ = affinity::pin_to(context.cores.producer);
-    let contest = context.begin();
+    let comparison = context.begin();
     let rounds = context.alternate(
         context.runs,
         || ns_a_packet(&run, mode, steps),
@@ -113,7 +113,7 @@ fn compare(
             .to_owned(),
     ];
     details.extend(more()?);
-    Ok(contest.outcome("ns", Better::Lower, rounds, details).here())
+    Ok(comparison.outcome("ns", Better::Lower, rounds, details).here())
 }
 
 fn settings(mode: Mode, line_bits_per_s: Option<f64>) -> Result<Settings, String> {

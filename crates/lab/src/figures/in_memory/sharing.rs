@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::compared::{Better, Outcome};
 use crate::contest::Rounds;
-use crate::figures::{Contest, Context};
+use crate::figures::{Comparison, Context};
 use crate::ours::{Ours, SEGMENT_BYTES};
 use crate::pages;
 use crate::sharing::{Shared, SharedRun};
@@ -23,7 +23,7 @@ const STOPPED_PAIRS: usize = 21;
 
 /// The common part of the three figures.
 struct Bench<'c> {
-    contest: Contest<'c>,
+    comparison: Comparison<'c>,
     traffic: Traffic,
     /// The packets that the writer copies. If `None`, it builds packets in place.
     received: Option<Frames>,
@@ -36,8 +36,8 @@ impl<'c> Bench<'c> {
         let traffic = Traffic::new(PACKET_BYTES);
         let packets = if context.smoke { 8192 } else { 4 << 20 };
         let expected = traffic.expected(packets);
-        let contest = context.begin();
-        Self { contest, traffic, received: None, packets, expected }
+        let comparison = context.begin();
+        Self { comparison, traffic, received: None, packets, expected }
     }
 
     /// Makes the writer copy its packets from where they were received.
@@ -50,7 +50,7 @@ impl<'c> Bench<'c> {
     fn run(&self, shared: &mut Shared, listening: usize) -> Result<SharedRun, String> {
         let packets = self.packets;
         let (traffic, received) = (&self.traffic, self.received.as_ref());
-        let run = shared.run(self.contest.context.cores, traffic, received, packets, listening)?;
+        let run = shared.run(self.comparison.context.cores, traffic, received, packets, listening)?;
         for account in &run.accounts {
             if account.delivered + account.missed != packets {
                 return Err(format!("{account:?} does not account for {packets} packets"));
@@ -75,7 +75,7 @@ impl<'c> Bench<'c> {
             SEGMENT_BYTES >> 10
         )];
         details.extend(more);
-        self.contest.outcome("Mpps", Better::Higher, rounds, details).in_pages(pages)
+        self.comparison.outcome("Mpps", Better::Higher, rounds, details).in_pages(pages)
     }
 }
 

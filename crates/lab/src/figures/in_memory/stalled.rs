@@ -33,7 +33,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         let create = || Ours::create(Mode::Copy, WORKERS, pages);
         Ok::<_, String>((create()?, create()?))
     })?;
-    let contest = context.begin();
+    let comparison = context.begin();
     // A lossless reader would stop the writer by design, so the fourth worker gets a lossy one.
     let mut stopped = stall(&mut beside, &traffic)?;
     without.readers.truncate(others);
@@ -68,7 +68,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         ),
     ];
     let pages = [beside.borrow().page, without.borrow().page];
-    Ok(contest.outcome("Mpps", Better::Higher, rounds, details).in_pages(pages))
+    Ok(comparison.outcome("Mpps", Better::Higher, rounds, details).in_pages(pages))
 }
 
 /// Replaces the last worker's reader by one that has taken a burst and stalls.

@@ -50,7 +50,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     if last_number(&said) != Some(made * copies) {
         return Err(format!("{} records are expected in the tree: {said}", made * copies));
     }
-    let contest = context.begin();
+    let comparison = context.begin();
     let rounds = context.turns(
         context.process_runs(),
         || answered(Command::new(&ours).args(["query", "top-talkers", &tree, "--csv"]), 101),
@@ -63,7 +63,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         "wall time of whole processes, files in the page cache; both have counted all records"
             .to_owned(),
     ];
-    Ok(contest.outcome("s", Better::Lower, rounds, details))
+    Ok(comparison.outcome("s", Better::Lower, rounds, details))
 }
 
 /// Returns nfdump's form of the query: the 100 addresses with the most bytes.

@@ -45,7 +45,7 @@ fn measure(context: &Context, flags: &[&str], peer: &Peer) -> Result<Outcome, St
     let packets = if context.smoke { 2000 } else { PACKETS };
     let file = CaptureFile::create(packets, SEED)?;
     let source = format!("file:{}", file.path().display());
-    let contest = context.begin();
+    let comparison = context.begin();
     let rounds = context.turns(
         context.runs,
         || {
@@ -65,7 +65,7 @@ fn measure(context: &Context, flags: &[&str], peer: &Peer) -> Result<Outcome, St
         format!("peer: {program} {} FILE {}", peer.before.join(" "), peer.after.join(" ")),
         "wall time of whole processes, file in the page cache, counts equal".to_owned(),
     ];
-    Ok(contest.outcome("s", Better::Lower, rounds, details))
+    Ok(comparison.outcome("s", Better::Lower, rounds, details))
 }
 
 /// Runs it to its end and returns its output.

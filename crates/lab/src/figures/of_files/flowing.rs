@@ -45,7 +45,7 @@ pub(crate) fn in_memory(context: &Context, name: &str) -> Result<Outcome, String
     let flows = if name == "flows-1k" { 1_000 } else { 1_000_000 };
     let packets = if context.smoke { 10_000 } else { PACKETS };
     let bytes = made(packets, flows);
-    let contest = context.begin();
+    let comparison = context.begin();
     // Tables are created once, as in jobs, because the steady state is measured.
     let mut table = FlowTable::new(TableConfig {
         flows: flows as usize,
@@ -83,7 +83,7 @@ pub(crate) fn in_memory(context: &Context, name: &str) -> Result<Outcome, String
         "processor time of one thread, without the time to describe bursts".to_owned(),
         "the map counts packets and bytes of both directions, and nothing else".to_owned(),
     ];
-    Ok(contest.outcome("Mpps", Better::Higher, rounds, details).here())
+    Ok(comparison.outcome("Mpps", Better::Higher, rounds, details).here())
 }
 
 /// Packets and bytes of both directions.
@@ -211,7 +211,7 @@ fn beside(
     let packets = if context.smoke { 20_000 } else { FILE_PACKETS };
     let file = CaptureFile::create(packets, SEED)?;
     let folder = TemporaryFolder::create("burstline-flows-").map_err(|error| error.to_string())?;
-    let contest = context.begin();
+    let comparison = context.begin();
     let rounds = context.turns(
         context.process_runs(),
         || ours(file.path(), folder.path(), packets),
@@ -225,7 +225,7 @@ fn beside(
          clock, from start to exit"
             .to_owned(),
     ];
-    Ok(contest.outcome("ns", Better::Lower, rounds, details))
+    Ok(comparison.outcome_of_samples("ns", Better::Lower, rounds, details))
 }
 
 /// Returns the CPU time of a program in ns per packet with its rate by the clock, and its output.

@@ -63,7 +63,7 @@ pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
             false => Err(format!("{side} counted {said:?}, ours {expected:?}")),
         }
     };
-    let contest = context.begin();
+    let comparison = context.begin();
     let rounds = context.turns(context.runs, || turn("burstline"), || turn(rival))?;
     if context.smoke {
         return Ok(Outcome::Smoke);
@@ -76,7 +76,7 @@ pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         "from the file's name to the counts, file in the page cache, counts equal".to_owned(),
         format!("peer's reader alone, headers cut out by hand, one turn: {raw:.0} ns a packet"),
     ];
-    Ok(contest.outcome("ns", Better::Lower, rounds, details))
+    Ok(comparison.outcome("ns", Better::Lower, rounds, details))
 }
 
 /// Returns the version that the rival reports.

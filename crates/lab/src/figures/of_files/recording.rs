@@ -32,7 +32,7 @@ pub(crate) fn against_dd(context: &Context) -> Result<Outcome, String> {
     let megabytes = (packets * 1048) >> 20;
     let load = format!("gen:?size=1000&packets={packets}");
     let (own, other) = (folder.file("x.pcapng"), folder.file("dd"));
-    let contest = context.begin();
+    let comparison = context.begin();
     // Overwriting an existing file costs both sides the same.
     let rate = |path: &str, command: &mut Command| {
         let _ = fs::remove_file(path); // at first it does not exist
@@ -58,7 +58,7 @@ pub(crate) fn against_dd(context: &Context) -> Result<Outcome, String> {
         format!("peer: dd if=/dev/zero of={other} bs=1M count={megabytes} oflag=direct"),
         "bytes of the file by wall time of whole processes; neither syncs".to_owned(),
     ];
-    Ok(contest.outcome("GB/s", Better::Higher, rounds, details))
+    Ok(comparison.outcome("GB/s", Better::Higher, rounds, details))
 }
 
 /// A query for both sides.
@@ -177,7 +177,7 @@ fn extract(context: &Context, load: &Load, question: Question) -> Result<Outcome
     let folder = folder()?;
     let file = folder.file("x.pcapng");
     load.record(&ours, &file)?;
-    let contest = context.begin();
+    let comparison = context.begin();
     let found = std::cell::Cell::new(None);
     // Both sides must always find the same number of packets.
     let same = |seconds: f64, count: u64| match found.replace(Some(count)) {
@@ -206,7 +206,7 @@ fn extract(context: &Context, load: &Load, question: Question) -> Result<Outcome
         format!("ours: burstline extract FILE {}", question.ours.join(" ")),
         format!("peer: {} {}", peer.name(), peer.words("FILE", &format!("'{filter}'")).join(" ")),
     ];
-    Ok(contest.outcome("ms", Better::Lower, rounds, details))
+    Ok(comparison.outcome("ms", Better::Lower, rounds, details))
 }
 
 /// `file-overhead`: file bytes per packet, in segments and as plain pcapng.

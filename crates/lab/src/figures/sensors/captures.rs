@@ -199,7 +199,7 @@ fn compare(
     if let Some(why) = missing(TCPDUMP.needs) {
         return Ok(Outcome::NotHere(why));
     }
-    let contest = context.begin();
+    let comparison = context.begin();
     let side = |has_log| Programs { context, number, rate_pps, has_log };
     let rounds = context.alternate(
         context.process_runs(),
@@ -224,7 +224,7 @@ fn compare(
          into a socket's ring is on the injector's core, in neither"
             .to_owned(),
     ];
-    Ok(contest.outcome(metric, better, rounds, details))
+    Ok(comparison.outcome_of_samples(metric, better, rounds, details))
 }
 
 #[cfg(test)]

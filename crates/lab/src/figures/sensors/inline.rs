@@ -36,7 +36,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         return Ok(Outcome::NotHere(why));
     }
     let work = work(context, PACKETS, "drop");
-    let contest = context.begin();
+    let comparison = context.begin();
     let (rounds, found) = turns(
         context,
         |is_ours| turn(context, &work, is_ours),
@@ -60,7 +60,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
          comes in is on the sender's core, in neither"
             .to_owned(),
     ];
-    Ok(contest.outcome("ns", Better::Lower, rounds, details))
+    Ok(comparison.outcome_of_samples("ns", Better::Lower, rounds, details))
 }
 
 /// The outcome for the packets.

@@ -38,7 +38,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     let _ = affinity::pin_to(context.cores.consumer);
     let rules = contents::rules(rules);
     let sides = Sides { context, rules: &rules, rounds };
-    let contest = context.begin();
+    let comparison = context.begin();
     let [without, with] = [None, Some(MATCH_EVERY)].map(|every| {
         let packets = contents::packets(packets, &rules, every);
         sides.compare(&packets)
@@ -61,7 +61,8 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         without.said("packets that do not match"),
         with.said("packets of which one in 4 matches"),
     ];
-    Ok(contest.outcome(METRIC, Better::Higher, without.rounds, details).in_pages(without.pages))
+    let outcome = comparison.outcome_of_samples(METRIC, Better::Higher, without.rounds, details);
+    Ok(outcome.in_pages(without.pages))
 }
 
 /// The time of a turn.

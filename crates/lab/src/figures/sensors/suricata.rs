@@ -39,7 +39,7 @@ pub(crate) fn measure(context: &Context, workers: usize) -> Result<Outcome, Stri
         return Ok(Outcome::NotHere(why));
     }
     let work = work(context, PACKETS, "alert");
-    let contest = context.begin();
+    let comparison = context.begin();
     let workers = Workers(workers);
     let (rounds, found) = turns(
         context,
@@ -69,7 +69,7 @@ pub(crate) fn measure(context: &Context, workers: usize) -> Result<Outcome, Stri
             found.several_alerts
         ));
     }
-    Ok(contest.outcome(METRIC, Better::Higher, rounds, details))
+    Ok(comparison.outcome_of_samples(METRIC, Better::Higher, rounds, details))
 }
 
 /// Suricata's findings.

@@ -80,7 +80,7 @@ pub(in crate::figures) fn measure(context: &Context) -> Result<Outcome, String> 
     let seconds = if context.smoke { 1 } else { SECONDS };
     let guests =
         |road: &Road| Guests { target: target.clone(), sockets: load::sockets(road), seconds };
-    let contest = context.begin();
+    let comparison = context.begin();
     let rounds = context.alternate(
         context.process_runs(),
         || ours(context, &program, guests),
@@ -88,7 +88,7 @@ pub(in crate::figures) fn measure(context: &Context) -> Result<Outcome, String> 
     )?;
     rounds.have_pages()?;
     let details = details(context, &rounds);
-    Ok(contest.outcome("gbps", Better::Higher, rounds, details))
+    Ok(comparison.outcome_of_samples("gbps", Better::Higher, rounds, details))
 }
 
 fn details(context: &Context, rounds: &Rounds<Sample>) -> Vec<String> {

@@ -19,14 +19,14 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         return Ok(Outcome::NotHere(why));
     }
     let program = our_program()?;
-    let contest = context.begin();
+    let comparison = context.begin();
     let rounds = by_poll(context, context.process_runs(), |poll| idle(context, &program, poll))?;
     let details = vec![format!(
         "burstline switch with {PORTS} vhost: ports without guests; user and system time of all \
          threads, over {} s",
         TURN.as_secs()
     )];
-    Ok(contest.outcome("% of a core", Better::Lower, rounds, details))
+    Ok(comparison.outcome("% of a core", Better::Lower, rounds, details))
 }
 
 fn idle(context: &Context, program: &Path, poll: &str) -> Result<f64, String> {

@@ -59,7 +59,7 @@ pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     }
     let program = our_program()?;
     let ours = Middle::Ours { program: &program, poll };
-    let contest = context.begin();
+    let comparison = context.begin();
     let rounds = context.alternate(
         context.process_runs(),
         || turn(context, &ours),
@@ -88,7 +88,7 @@ pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         .to_owned(),
         "busy seconds: those of both cores together".to_owned(),
     ];
-    Ok(contest.outcome(metric, Better::Higher, rounds, details))
+    Ok(comparison.outcome_of_samples(metric, Better::Higher, rounds, details))
 }
 
 fn turn(context: &Context, middle: &Middle<'_>) -> Result<Sample, String> {

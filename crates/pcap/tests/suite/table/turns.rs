@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use burstline_afpacket::Sender;
 use burstline_log::{Appended, Ending, LogConfig, Meta};
+use burstline_share::LosslessReaders;
 use burstline_sys::usage;
 use burstline_testbed::{Bed, FAR, NEAR, signal};
 
@@ -106,7 +107,8 @@ impl Place {
     }
 
     fn of_log(&self, program: &Program, packets: &[Packet]) -> [u64; 2] {
-        let (publisher, _, mut writer) = self.folder.log("tap", 256, LogConfig::default());
+        let (config, lossless) = (LogConfig::default(), LosslessReaders::Forever);
+        let (publisher, _, mut writer) = self.folder.log("tap", 256, config, lossless);
         let source = format!("{}'{DEVICE}'", program.of_device);
         let child = self.start(program.command, &source, library().to_str().unwrap());
         let readers = || publisher.readers();
