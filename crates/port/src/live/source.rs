@@ -23,8 +23,8 @@ use burstline_wire::headers::LinkType;
 use crate::judge::Judge;
 use crate::table::Seat;
 use crate::{
-    Address, Capabilities, Copying, Lending, Lent, OpenOptions, Port, PortAccount, PortError,
-    PortInfo, PortState, Received, Source, TimestampSource,
+    Address, Capabilities, Copying, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    PortState, Received, Source, TimestampSource,
 };
 
 /// Alignment of packets in the buffer.
@@ -204,7 +204,11 @@ impl<I: Intake> Port for LiveSource<I> {
 impl<I: Intake> Source for LiveSource<I> {
     /// Cost: one copy per packet, from the peer's memory; a device's queue also takes a system call
     /// per packet.
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         scratch.clear();
         let mut state = PortState::Ended;
         self.is_over = self.is_over || self.intake.look()?;
