@@ -228,8 +228,7 @@ pub(crate) fn run_as(
     let options = CaptureOptions {
         log: LogConfig { bytes: 1 << 20, segment_bytes: 64 << 10, ..LogConfig::default() },
         policy: how.policy,
-        table: ports.table.clone(),
-        ..CaptureOptions::default()
+        ..CaptureOptions::new(ports.table.clone())
     };
     let got = Arc::new(Mutex::new(Vec::new()));
     let (info, stalls_until) = (info("memory"), how.stalls_until);
