@@ -119,6 +119,7 @@ impl Handle {
         })
     }
 
+    /// Returns this reader's last error.
     pub(crate) fn text(&self) -> String {
         if self.reading.is_poisoned() {
             return Fault::broken().text;

@@ -9,6 +9,7 @@ use crate::border::Fault;
 use crate::options::Wishes;
 use crate::types::{Statistics, Status};
 
+/// The reader of a name's logs.
 pub(crate) struct Reading {
     follower: Follower,
     /// Maximum number of segments held of each log.

@@ -44,6 +44,7 @@ pub(crate) struct Writing {
     writer: Writer,
     publisher: Publisher,
     hasher: FlowHasher,
+    /// Link type of each port's packets.
     links: Vec<LinkType>,
     /// Whether readers know each port's name. A port without a name gets the log's name before its
     /// first packet.

@@ -11,8 +11,8 @@ use std::{error::Error, sync::atomic::AtomicBool};
 use burstline_engine::{Inlet, Progress, Run, Threads, count};
 use burstline_log::{Meta, Scratch, Writer};
 use burstline_port::{
-    Capabilities, Copying, Lending, Lent, Port, PortAccount, PortError, PortInfo, PortState,
-    PortTable, Received, Source, TimestampSource,
+    Capabilities, Copying, Lent, Port, PortAccount, PortError, PortInfo, PortState, PortTable,
+    Received, Source, TimestampSource,
 };
 use burstline_wire::headers::LinkType;
 
@@ -42,7 +42,11 @@ impl Port for Countdown {
 }
 
 impl Source for Countdown {
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         scratch.clear();
         self.frames.clear();
         let first = self.account.offered;

@@ -20,8 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let ports = OpenOptions::default();
     let mut pipeline = Pipeline::new(CaptureOptions {
         log: LogConfig { bytes: 8 << 20, ..LogConfig::default() },
-        table: ports.table.clone(),
-        ..CaptureOptions::default()
+        ..CaptureOptions::new(ports.table.clone())
     });
     let (mut large, mut small) = (0_u64, 0_u64);
     let wire = pipeline.receive("receive", vec![Inlet::open(&source.parse()?, &ports)?]);

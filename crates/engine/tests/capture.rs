@@ -35,8 +35,8 @@ impl Job<'_> {
         let open = |address: &&str| Inlet::open(&address.parse().unwrap(), &ports).unwrap();
         let sources: Vec<_> = self.sources.iter().map(open).collect();
         let log = LogConfig { bytes: self.log_bytes, ..LogConfig::default() };
-        let (policy, table) = (self.policy, ports.table.clone());
-        let options = CaptureOptions { log, policy, table, ..CaptureOptions::default() };
+        let policy = self.policy;
+        let options = CaptureOptions { log, policy, ..CaptureOptions::new(ports.table.clone()) };
         let sink = || open_sink(&self.sink.parse().unwrap(), &ports);
         let stop = AtomicBool::new(false);
         let run = Run::new(&stop, progress).within(self.limits);

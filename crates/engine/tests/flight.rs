@@ -23,8 +23,7 @@ fn run(is_triggered: bool, sink: &'static str) -> (Report, usize) {
     let options = CaptureOptions {
         threads: Threads { receivers: 2, ..Threads::default() },
         log: LogConfig { bytes: 16 << 20, keep_ns: Some(HOUR_NS), ..LogConfig::default() },
-        table: ports.table.clone(),
-        ..CaptureOptions::default()
+        ..CaptureOptions::new(ports.table.clone())
     };
     let trigger = &AtomicBool::new(is_triggered);
     let flight = FlightOptions { trigger, after_ns: HOUR_NS, triggers_on_loss: false };
@@ -70,8 +69,7 @@ fn a_file_that_breaks_or_cannot_be_made_ends_the_job_with_its_ledger_closed() {
         let source = Inlet::open(&"gen:?rate=100000".parse().unwrap(), &ports).unwrap();
         let options = CaptureOptions {
             log: LogConfig { bytes: 4 << 20, keep_ns: Some(HOUR_NS), ..LogConfig::default() },
-            table: ports.table.clone(),
-            ..CaptureOptions::default()
+            ..CaptureOptions::new(ports.table.clone())
         };
         let trigger = &AtomicBool::new(true);
         let flight = FlightOptions { trigger, after_ns: 1, triggers_on_loss: false };

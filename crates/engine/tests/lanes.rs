@@ -52,8 +52,7 @@ impl Job {
             threads: Threads { receivers, poll, ..Threads::default() },
             log: LogConfig { bytes: self.log_bytes, ..LogConfig::default() },
             policy: self.policy,
-            table: ports.table.clone(),
-            ..CaptureOptions::default()
+            ..CaptureOptions::new(ports.table.clone())
         };
         let sink = || {
             let sink = open_sink(&self.sink.parse().unwrap(), &ports)?;

@@ -18,7 +18,7 @@ fn ports() -> OpenOptions {
 
 fn options(ports: &OpenOptions, policy: Option<Policy>) -> CaptureOptions {
     let log = LogConfig { bytes: 1 << 20, segment_bytes: 64 << 10, ..LogConfig::default() };
-    CaptureOptions { log, policy, table: ports.table.clone(), ..CaptureOptions::default() }
+    CaptureOptions { log, policy, ..CaptureOptions::new(ports.table.clone()) }
 }
 
 fn open(address: &str, ports: &OpenOptions) -> Vec<Inlet> {

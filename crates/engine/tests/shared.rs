@@ -24,9 +24,8 @@ fn publish(name: &str) -> Report {
     let options = CaptureOptions {
         threads: Threads { receivers: 2, ..Threads::default() },
         log: log_config(),
-        table: ports.table.clone(),
         publish: Some(PublishConfig { lossless, ..PublishConfig::new(name) }),
-        ..CaptureOptions::default()
+        ..CaptureOptions::new(ports.table.clone())
     };
     let progress = Progress::new(sources.len());
     let sources = sources.iter().map(open).collect();
@@ -63,8 +62,8 @@ fn several_receive_cores_are_one_name() {
         let recorder = scope.spawn(|| {
             let ports = OpenOptions::default();
             let sources = open(&name, &ports);
-            let (log, table) = (log_config(), ports.table.clone());
-            let options = CaptureOptions { log, table, ..CaptureOptions::default() };
+            let options =
+                CaptureOptions { log: log_config(), ..CaptureOptions::new(ports.table.clone()) };
             let sink = || open_sink(&"null:".parse().unwrap(), &ports);
             let progress = Progress::new(sources.len());
             capture(sources, sink, &options, &Run::new(&stop, &progress)).unwrap()

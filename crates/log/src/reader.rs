@@ -115,6 +115,7 @@ pub struct Reader {
     statistics: ReaderStatistics,
     /// The low bits of the delivered and missed packets at the last wait, to detect new ones.
     seen_at_rest: AtomicU16,
+    /// State of the reader of a part.
     pub(crate) part: Option<Box<Part>>,
 }
 
@@ -334,7 +335,7 @@ impl Reader {
         let closed = self.memory.control.is_closed();
         for _ in 0..EMPTY_TRIES {
             if self.current.is_none() && !self.enter() {
-                self.is_finished = closed && self.current.is_none() && self.head() < self.sequence;
+                self.is_finished = closed && self.has_no_successor();
                 if self.is_finished {
                     self.settle_part();
                 }
@@ -352,6 +353,10 @@ impl Reader {
     /// Returns the newest sequence number; 0 before the first segment.
     fn head(&self) -> u64 {
         Word64::load(self.memory.control.head(), Acquire) // pairs with `open`
+    }
+
+    fn has_no_successor(&self) -> bool {
+        self.current.is_none() && self.head() < self.sequence
     }
 
     /// Releases the current segment, which is drained.

@@ -131,6 +131,7 @@ impl Slot {
         self.is_breaking() && self.is_breaking.swap(false, Relaxed)
     }
 
+    /// Stores the text of an error.
     pub(crate) fn tell(&self, text: &str) {
         for (at, byte) in self.text.iter().zip(errbuf_bytes(text)) {
             at.store(byte, Relaxed);

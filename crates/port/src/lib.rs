@@ -56,7 +56,7 @@ mod wrap;
 mod xdp;
 
 use address::{bare, near};
-use open::{OpenedSink, OpenedSource, OpenedSources};
+use open::{OpenedSink, OpenedSources};
 
 pub use account::{Loss, LossKind, LossPlace, Losses, PortAccount, RingFill, RingKind};
 pub use address::{Address, AddressError, Key, Kind, Values};
@@ -86,8 +86,8 @@ pub use open::{
 };
 pub use opened::OpenedFiles;
 pub use port::{
-    Capabilities, InterfaceTotals, Lending, Lent, Pacing, Places, Port, PortInfo, PortState,
-    Received, Sink, Source, TimestampSource,
+    Capabilities, InterfaceTotals, Lent, Pacing, Places, Port, PortInfo, PortState, Received, Sink,
+    Source, TimestampSource,
 };
 pub use probe::{Probe, ProbeOptions, Remark, probe_ports};
 pub use replay::{InterfaceKey, ReplayOptions, Routes, Timing, open_replay};

@@ -119,7 +119,6 @@ type OpenCrossings =
 
 /// What opening an address returns, by its role.
 pub(crate) type OpenedSink = Result<Box<dyn Sink>, PortError>;
-pub(crate) type OpenedSource = Result<Box<dyn Source>, PortError>;
 pub(crate) type OpenedSources = Result<Vec<Box<dyn Source>>, PortError>;
 
 /// The scheme of files.

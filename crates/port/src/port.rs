@@ -142,9 +142,6 @@ pub struct Lent<'a> {
     pub places: Option<Places<'a>>,
 }
 
-/// What [`Source::lend`] returns.
-pub type Lending<'a> = Result<Lent<'a>, PortError>;
-
 impl<'a> Lent<'a> {
     /// Lends packets that are in no file and no log.
     #[inline]
@@ -232,7 +229,8 @@ pub trait Port: Send {
 /// A port that packets come from.
 pub trait Source: Port {
     /// Lends up to `budget` packets in place; they stay there while the burst lives.
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a>;
+    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64)
+    -> Result<Lent<'a>, PortError>;
 
     /// Copies up to `budget` packets into a log and does not publish them: the caller does, once
     /// per poll. A packet that does not fit into the log is kept for the next call. If the source

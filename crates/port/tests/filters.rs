@@ -8,12 +8,14 @@ use std::path::Path;
 use burstline_log::Scratch;
 use burstline_port::{Filter, Loss, OpenOptions, Port, PortError, PortState};
 use burstline_skip::skip;
+use burstline_testbed::Bed;
 use burstline_wire::files::{
     InterfaceDescription, PacketToWrite, PcapngEncoder, SectionDescription,
 };
 use burstline_wire::filter::Program;
 use burstline_wire::headers::LinkType;
 
+use common::live::try_open;
 use common::{Folder, Got, drain_by_lending, drain_by_receiving, pcap, pump, sink, source};
 
 /// Longer than 600 bytes on the wire, or with an odd byte at 49. Reads so far into the packet that
@@ -159,6 +161,14 @@ fn a_paced_source_loses_only_what_was_wanted() {
     let lost = port.account().lost.of(Loss::LogFull);
     assert!(lost > 0 && delivered > 0);
     assert_eq!((filtered(&**port), delivered + lost), (10_000, 10_000));
+}
+
+#[test]
+fn a_wrong_filter_leaves_no_device_behind() {
+    let Some(bed) = Bed::or_skip() else { return };
+    let error = try_open(&bed.far, "tap:kept?persist", with("no such word", None)).err().unwrap();
+    assert!(matches!(error, PortError::Filter { .. }), "{error}");
+    bed.far.command("ip", &["link", "show", "kept"]).expect_err("no device was made");
 }
 
 /// Writes a pcapng whose packets alternate between the interfaces, with one drop before each.

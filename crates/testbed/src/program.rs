@@ -35,6 +35,7 @@ pub(crate) const HOST_THREAD: &str = "testbed-host";
 const WRAPPER_ARGUMENTS: usize = 7;
 
 /// A child that is killed when this is dropped, so that a failing test leaves no process behind.
+/// Put it before the fields that the child uses: fields are dropped in order.
 pub struct Killed(pub Child);
 
 impl Deref for Killed {

@@ -12,6 +12,8 @@ use super::{command, last_object};
 pub(crate) struct Endless {
     pub(crate) child: Killed,
     pub(crate) lines: BufReader<ChildStdout>,
+    /// The command, for messages.
+    started: String,
 }
 
 impl Endless {
@@ -24,7 +26,7 @@ impl Endless {
     pub(crate) fn wait_for(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             let mut line = String::new();
-            assert!(self.lines.read_line(&mut line).unwrap() > 0, "it has ended");
+            assert!(self.lines.read_line(&mut line).unwrap() > 0, "{} has ended", self.started);
             let interval: Value = serde_json::from_str(&line).unwrap();
             if is_wanted(&interval) {
                 return interval;
@@ -36,9 +38,10 @@ impl Endless {
 /// Starts an endless job.
 pub(crate) fn spawn(mut command: Command) -> Endless {
     command.args(["--json", "--stats", "20ms"]).stdout(Stdio::piped());
+    let started = format!("{command:?}");
     let mut child = command.spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap());
-    Endless { child: Killed(child), lines }
+    Endless { child: Killed(child), lines, started }
 }
 
 /// Starts an endless job and waits until it has delivered packets, so that it surely runs.

@@ -27,7 +27,7 @@ use burstline_share::PublishConfig;
 use crate::Threads;
 
 /// The options of a job with logs, besides its ports and its run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CaptureOptions {
     /// Placement of the threads: receivers come first; the recorder has the last core.
     pub threads: Threads,
@@ -39,6 +39,14 @@ pub struct CaptureOptions {
     pub table: PortTable,
     /// Name under which other programs may read the logs.
     pub publish: Option<PublishConfig>,
+}
+
+impl CaptureOptions {
+    /// Creates the options of a job whose ports were opened with `table`; the rest are defaults.
+    pub fn new(table: PortTable) -> Self {
+        let (threads, log) = (Threads::default(), LogConfig::default());
+        Self { threads, log, policy: None, table, publish: None }
+    }
 }
 
 /// A log's own counts, kept after its writer is gone.

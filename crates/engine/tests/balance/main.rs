@@ -33,8 +33,7 @@ impl Job {
     fn new(sources: &[&str], groups: &[usize]) -> Self {
         let ports = OpenOptions { hash: HashKind::FiveTuple, ..OpenOptions::default() };
         let log = LogConfig { bytes: 1 << 20, segment_bytes: 64 << 10, ..LogConfig::default() };
-        let table = ports.table.clone();
-        let job = CaptureOptions { log, table, ..CaptureOptions::default() };
+        let job = CaptureOptions { log, ..CaptureOptions::new(ports.table.clone()) };
         let options = BalanceOptions {
             job,
             mode: Mode::Copy,

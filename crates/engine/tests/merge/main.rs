@@ -196,7 +196,7 @@ fn a_port_that_lends_only_once_is_refused() {
     let ports = OpenOptions::default();
     let source = Inlet::open(&"gen:?packets=1".parse().unwrap(), &ports).unwrap();
     let traced = source.wrap(|port| Box::new(Tracer::new(port, Box::new(io::sink()))));
-    let options = CaptureOptions { table: ports.table.clone(), ..CaptureOptions::default() };
+    let options = CaptureOptions::new(ports.table.clone());
     let (stop, progress) = (AtomicBool::new(false), Progress::new(1));
     let sink = || open_sink(&"null:".parse().unwrap(), &ports);
     let refused = merge(vec![traced], sink, &options, &SHORT, &Run::new(&stop, &progress));

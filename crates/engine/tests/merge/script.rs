@@ -13,7 +13,7 @@ use burstline_engine::{
 };
 use burstline_log::{Appended, Burst, LogConfig, Meta, Scratch, Writer};
 use burstline_port::{
-    Capabilities, Lending, Lent, LostPackets, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    Capabilities, Lent, LostPackets, OpenOptions, Port, PortAccount, PortError, PortInfo,
     PortState, Received, Sink, Source, TimestampSource,
 };
 
@@ -67,7 +67,11 @@ impl Port for Scripted {
 }
 
 impl Source for Scripted {
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, _budget: u64) -> Lending<'a> {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        _budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         self.be_slow();
         scratch.clear();
         self.bytes.clear();
@@ -224,8 +228,7 @@ pub(crate) fn run_as(
     let options = CaptureOptions {
         log: LogConfig { bytes: 1 << 20, segment_bytes: 64 << 10, ..LogConfig::default() },
         policy: how.policy,
-        table: ports.table.clone(),
-        ..CaptureOptions::default()
+        ..CaptureOptions::new(ports.table.clone())
     };
     let got = Arc::new(Mutex::new(Vec::new()));
     let (info, stalls_until) = (info("memory"), how.stalls_until);

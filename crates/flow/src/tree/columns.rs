@@ -120,6 +120,7 @@ enum Column {
 }
 
 impl Column {
+    /// Creates the column with this name, for about this many rows.
     fn new(name: &str, rows: usize) -> Result<Self> {
         let growing = |value| Self::Growing(Vec::with_capacity(rows), value);
         let numbers = |value| Self::Numbers(Dictionary::new(rows), value);

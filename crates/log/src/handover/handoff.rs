@@ -81,6 +81,7 @@ pub(crate) struct Way {
     choice: Handoff,
     /// Whether the open segment's packets go past the caches.
     goes_far: bool,
+    /// Whether the reader is far.
     is_far: bool,
     /// Measurements that found the reader far, less those that found it near, in `[-SURE, SURE]`.
     sureness: i32,

@@ -31,7 +31,8 @@ impl Noise {
         self.0
     }
 
-    /// Overwrites a word with a random value, or with an old value with one bit flipped.
+    /// Overwrites a word with a random value, with another word's value, with a small number, or
+    /// with its own value after one bit is flipped.
     pub(crate) fn scribble(&mut self, words: &[AtomicU64]) {
         let (value, at) = (self.next(), self.next() as usize % words.len());
         let word = match value % 4 {

@@ -82,7 +82,9 @@ pub struct Scattered {
     /// Inline: bytes of the packet before `next` that are still to be taken.
     left: u32,
     epoch: u32,
+    /// Number of this driver.
     number: u32,
+    /// Bytes copied to join packets.
     bytes_joined: u64,
     trace: Option<Trace>,
 }

@@ -55,6 +55,7 @@ struct Waiting {
 pub(crate) struct OwnBuffers {
     /// Start of the first one in the memory.
     pub(crate) start: u32,
+    /// Bytes of each.
     pub(crate) bytes: u32,
 }
 

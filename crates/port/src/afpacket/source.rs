@@ -14,8 +14,8 @@ use crate::judge::Judge;
 use crate::table::Seat;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
-    Address, Capabilities, Lending, Lent, Loss, OpenOptions, Port, PortAccount, PortError,
-    PortInfo, PortState, Received, RingFill, Source, TimestampSource,
+    Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    PortState, Received, RingFill, Source, TimestampSource,
 };
 
 /// A block with packets is retired after at most two expirations of its timer: the first one may
@@ -292,7 +292,11 @@ impl Source for AfPacketSource {
     }
 
     /// As `receive`, but the packets stay in the kernel's block. A burst is from one block.
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         self.look()?;
         scratch.clear();
         let (first_packet, filtered) = (self.delivered, self.judge.filtered());

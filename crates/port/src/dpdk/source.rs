@@ -14,8 +14,8 @@ use crate::filter::UNWANTED_MOST;
 use crate::judge::Judge;
 use crate::table::Seat;
 use crate::{
-    Address, Capabilities, Lending, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo,
-    PortState, Received, Source, TimestampSource,
+    Address, Capabilities, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
+    Received, Source, TimestampSource,
 };
 
 /// Bursts of one call that share the time of the first: reading the clock for each took a tenth of
@@ -322,7 +322,11 @@ impl Source for DpdkSource {
     /// As `receive`, but the packets stay in their mbufs, and a burst is one of the device. A
     /// packet in several mbufs is gathered into its own burst. Cost: one reading of the clock per
     /// burst, or per four bursts if times may be shared.
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         self.intake.receiver.release();
         if !self.shares_times {
             self.bursts = 0;

@@ -42,7 +42,7 @@ use std::path::PathBuf;
 
 use burstline_wire::files::EncodeError;
 
-use crate::{Address, AddressError, OpenOptions, OpenedSink, OpenedSource, PortError, Sink};
+use crate::{Address, AddressError, OpenOptions, OpenedSink, PortError, Sink, Source};
 pub(crate) use layout::KEYS as SINK_KEYS;
 pub(crate) use naming::is_capture_name;
 pub use recording::{
@@ -64,7 +64,10 @@ pub(crate) use zstd::SOURCE_KEYS;
 type Put = io::Result<Result<(), EncodeError>>;
 
 /// Opens a file as a source.
-pub(crate) fn open_source(address: &Address, options: &OpenOptions) -> OpenedSource {
+pub(crate) fn open_source(
+    address: &Address,
+    options: &OpenOptions,
+) -> Result<Box<dyn Source>, PortError> {
     Ok(Box::new(source::FileSource::open(address, options)?))
 }
 

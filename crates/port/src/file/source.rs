@@ -21,8 +21,7 @@ use burstline_wire::files::{
 use super::input::Pulled;
 use crate::judge::Judge;
 use crate::{
-    Address, Lending, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState, Received,
-    Source,
+    Address, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState, Received, Source,
 };
 use index::{Index, Run};
 use interfaces::Interfaces;
@@ -453,7 +452,11 @@ impl Source for FileSource {
     }
 
     /// As `receive`, but the packets stay in the window.
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         self.lend_until(scratch, budget, u64::MAX)
     }
 

@@ -14,8 +14,8 @@ use super::schedule::Schedule;
 use crate::filter::UNWANTED_MOST;
 use crate::judge::Judge;
 use crate::{
-    Address, Capabilities, Lending, Lent, Loss, OpenOptions, Pacing, Port, PortAccount, PortError,
-    PortInfo, PortState, Received, Source, TimestampSource,
+    Address, Capabilities, Lent, Loss, OpenOptions, Pacing, Port, PortAccount, PortError, PortInfo,
+    PortState, Received, Source, TimestampSource,
 };
 
 /// The buffer of a lent burst: small enough for the L2 cache.
@@ -312,7 +312,11 @@ impl Source for Generator {
     }
 
     /// Builds the packets in the port's own buffer.
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         scratch.clear();
         let first_packet = self.next - self.account.lost.total() - self.judge.filtered();
         let (due, mut state) = self.due();

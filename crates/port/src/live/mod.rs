@@ -41,7 +41,7 @@ use crate::{
     AddressError, Capabilities, Key, Loss, LostPackets, Port, PortAccount, PortError, PortInfo,
     Sink, TimestampSource, Values,
 };
-pub(crate) use source::{Got, Intake, LiveSource};
+pub(crate) use source::{Got, Intake, LiveSource, judge};
 pub(crate) use wait::Wait;
 
 /// Bytes of the shortest packet: an Ethernet header.

@@ -5,8 +5,8 @@
 //!                  one copy        aligned to 16            until the next call
 //! ```
 //!
-//! An [`Intake`] is a ring of one kind; [`LiveSource`] is the port around it. `LiveSource` owns the
-//! buffer, asks the judge which packets the job wants, and keeps the account.
+//! An [`Intake`] is the rings or the queues of one device; [`LiveSource`] is the port around it.
+//! `LiveSource` owns the buffer, asks the judge which packets the job wants, and keeps the account.
 //!
 //! Invariants:
 //! - S1: offered comes from the intake, by the index that the peer sees or the kernel's counters;
@@ -23,12 +23,25 @@ use burstline_wire::headers::LinkType;
 use crate::judge::Judge;
 use crate::table::Seat;
 use crate::{
-    Address, Capabilities, Copying, Lending, Lent, OpenOptions, Port, PortAccount, PortError,
-    PortInfo, PortState, Received, Source, TimestampSource,
+    Address, Capabilities, Copying, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo,
+    PortState, PortTable, Received, Source, TimestampSource,
 };
+
+/// The link type of these sources.
+const LINK: LinkType = LinkType::ETHERNET;
+
+/// Size of the buffer, in packets of the maximum length: enough for some dozens of packets of 1,514
+/// bytes plus one of the maximum length, and small enough to stay in the cache.
+const BUFFER_PACKETS: usize = 4;
 
 /// Alignment of packets in the buffer.
 const ALIGNMENT: usize = 16;
+
+/// Compiles the job's filter. To be called before the device is opened: a wrong filter must not
+/// leave one behind.
+pub(crate) fn judge(address: &Address, options: &OpenOptions) -> Result<Judge, PortError> {
+    Judge::for_link(options, &address.to_string(), LINK)
+}
 
 /// A packet that an intake has copied into the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +84,8 @@ pub(crate) trait Intake: Send {
     /// Returns taken buffers to the peer.
     fn give_back(&mut self);
 
-    /// Returns what was offered and lost as of the last `give_back`, bytes copied out of shared
-    /// memory, rings and events.
+    /// Returns what was offered and lost, bytes copied out of shared memory, rings and events.
+    /// Packets taken count as of the last `give_back`; the kernel's drops are read by this call.
     fn account(&self) -> PortAccount;
 
     /// Returns the number of packets that its rings can hold.
@@ -101,16 +114,16 @@ pub(crate) struct LiveSource<I> {
 }
 
 impl<I: Intake> LiveSource<I> {
-    /// Creates the port; `interface` is its name among the job's interfaces.
+    /// Creates the port; `interface` is its name in `table`.
     pub(crate) fn new(
         address: &Address,
         interface: &str,
-        options: &OpenOptions,
+        judge: Judge,
+        table: &PortTable,
         intake: I,
     ) -> Result<Self, PortError> {
-        let (name, link) = (address.to_string(), LinkType::ETHERNET);
-        let judge = Judge::for_link(options, &name, link)?;
-        let port = options.table.seat_for(&name, interface, link)?;
+        let name = address.to_string();
+        let port = table.seat_for(&name, interface, LINK)?;
         let capabilities = Capabilities {
             can_drain: true,
             passes_offloads: intake.passes_offloads(),
@@ -121,7 +134,7 @@ impl<I: Intake> LiveSource<I> {
             intake,
             judge,
             port,
-            buffer: vec![0; 4 * I::LONGEST.next_multiple_of(4096)].into(),
+            buffer: vec![0; BUFFER_PACKETS * I::LONGEST.next_multiple_of(4096)].into(),
             delivered: 0,
             unfinished: 0,
             copying: Copying::default(),
@@ -159,15 +172,15 @@ impl<I: Intake> LiveSource<I> {
     /// Describes a packet of the buffer, if it is wanted. Returns its size in the buffer.
     #[inline]
     fn describe(&mut self, scratch: &mut Scratch, meta: &mut Meta, at: usize, got: Got) -> usize {
-        let (link, packet) = (LinkType::ETHERNET, &self.buffer[at..at + got.bytes]);
+        let packet = &self.buffer[at..at + got.bytes];
         let length = got.bytes as u32;
-        if !self.judge.wants(link, packet, length, 0) {
+        if !self.judge.wants(LINK, packet, length, 0) {
             return 0;
         }
         let kept = self.judge.keep(length, length);
         (meta.original_length, meta.flags) = (length, got.flags);
         self.unfinished += u64::from(got.flags != Flags::NONE);
-        self.judge.describe(link, meta, || &packet[..kept as usize]);
+        self.judge.describe(LINK, meta, || &packet[..kept as usize]);
         scratch.push(at as u32, kept, meta);
         got.bytes.next_multiple_of(ALIGNMENT)
     }
@@ -202,9 +215,13 @@ impl<I: Intake> Port for LiveSource<I> {
 }
 
 impl<I: Intake> Source for LiveSource<I> {
-    /// Cost: one copy per packet, from the peer's memory; a device's queue also takes a system call
-    /// per packet.
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
+    /// Cost: one copy per packet. `vhost:` and `memif:`: from the peer's memory, without a system
+    /// call, except to ring a bell. `tap:`: by a system call per packet.
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         scratch.clear();
         let mut state = PortState::Ended;
         self.is_over = self.is_over || self.intake.look()?;

@@ -14,7 +14,7 @@ use super::judge::LogJudge;
 use super::name::{Name, Next, Taken};
 use super::settings::LogSettings;
 use crate::{
-    Capabilities, Lending, Lent, Loss, OpenOptions, Places, Port, PortAccount, PortError, PortInfo,
+    Capabilities, Lent, Loss, OpenOptions, Places, Port, PortAccount, PortError, PortInfo,
     PortState, Received, Source, TimestampSource,
 };
 
@@ -351,7 +351,11 @@ impl Source for LogSource {
     }
 
     /// No system call while packets are available. The packets stay where the writer has put them.
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         scratch.clear();
         let state = self.take(budget.min(SCRATCH_PACKETS as u64)).err();
         let is_plain = state.is_some() || self.learn()?;

@@ -14,8 +14,8 @@ use super::wire::FarEnd;
 use crate::filter::UNWANTED_MOST;
 use crate::judge::Judge;
 use crate::{
-    Capabilities, Lending, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
-    PortState, Received, Source, TimestampSource,
+    Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
+    Received, Source, TimestampSource,
 };
 
 /// Packets that a call of `receive` examines before it polls for more.
@@ -226,7 +226,11 @@ impl Source for NicsimSource {
     }
 
     /// No system call. Packets stay in the card's buffers, or in the segment that it has written.
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         scratch.clear();
         let first_packet = self.delivered;
         let state = if budget == 0 { PortState::Blocked } else { self.fetch(budget)? };

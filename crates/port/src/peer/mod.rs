@@ -23,7 +23,7 @@ use std::path::Path;
 use burstline_peer::{AttendError, FromPeer, Lanes, ToPeer};
 
 use crate::halves::{Devices, Half, Role};
-use crate::live::LiveSource;
+use crate::live::{LiveSource, judge};
 use crate::{
     Address, AddressError, Key, OpenOptions, OpenedSink, OpenedSources, PortError, Values,
 };
@@ -58,9 +58,10 @@ pub(crate) trait Device: Sized + Send + Sync + 'static {
 /// Opens a device for receiving.
 pub(crate) fn open_sources<D: Device>(address: &Address, options: &OpenOptions) -> OpenedSources {
     let wanted = D::parse(&address.values(D::KEYS)?)?;
-    let half = take::<D>(address, wanted, Role::Source)?;
-    let intake = source::FromPeers::new(half);
-    Ok(vec![Box::new(LiveSource::new(address, address.target(), options, intake)?)])
+    let judge = judge(address, options)?;
+    let intake = source::FromPeers::new(take::<D>(address, wanted, Role::Source)?);
+    let name = address.target();
+    Ok(vec![Box::new(LiveSource::new(address, name, judge, &options.table, intake)?)])
 }
 
 /// Opens a device for sending.

@@ -29,8 +29,9 @@ pub(super) struct FromPeers<D: Device> {
     empty: usize,
     /// Refused packets in this burst.
     refused: u8,
-    /// Packets, by the index that the peer sees, and taken entries that were not packets.
+    /// Packets, by the index that the peer sees.
     taken: u64,
+    /// Taken entries that were not packets.
     lost: Losses,
     bytes_copied: u64,
     /// Whether the peer was asked to send a notification.

@@ -12,9 +12,8 @@ use super::timing::Spacing;
 use super::{ReplayOptions, Timing};
 use crate::opened::OpenedFiles;
 use crate::{
-    Address, Capabilities, Copying, Lending, Lent, Loss, OpenOptions, Pacing, Port, PortAccount,
-    PortError, PortInfo, PortState, PortTable, Received, Role, Source, TimestampSource,
-    open_source,
+    Address, Capabilities, Copying, Lent, Loss, OpenOptions, Pacing, Port, PortAccount, PortError,
+    PortInfo, PortState, PortTable, Received, Role, Source, TimestampSource, open_source,
 };
 
 /// Time between two polls of an empty pipe.
@@ -305,7 +304,11 @@ impl Source for Replayer {
     }
 
     /// Cost: one clock reading, and reads of the file as documented by its port.
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         scratch.clear();
         let first_packet = self.lent;
         let mut idle = PortState::Busy;

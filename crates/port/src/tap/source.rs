@@ -10,7 +10,7 @@ use burstline_sys::tap::{LONGEST, TapCounts};
 use super::device::{self, Half};
 use super::settings::{KEYS, parse};
 use crate::halves::Role;
-use crate::live::{Got, Intake, LiveSource};
+use crate::live::{Got, Intake, LiveSource, judge};
 use crate::watch::Watch;
 use crate::{Address, Loss, OpenOptions, OpenedSources, PortAccount, PortError};
 
@@ -39,7 +39,9 @@ struct Counts {
 
 /// Opens a device for receiving.
 pub(crate) fn open_sources(address: &Address, options: &OpenOptions) -> OpenedSources {
-    let device = device::take(address, parse(&address.values(KEYS)?)?, Role::Source)?;
+    let wanted = parse(&address.values(KEYS)?)?;
+    let judge = judge(address, options)?;
+    let device = device::take(address, wanted, Role::Source)?;
     let interface = device.device().interface().clone();
     let mut account = PortAccount::default();
     let (depth, asked) = (device.device().depth(), device.options().depth);
@@ -62,7 +64,8 @@ pub(crate) fn open_sources(address: &Address, options: &OpenOptions) -> OpenedSo
         has_reported: false,
         account,
     };
-    Ok(vec![Box::new(LiveSource::new(address, &interface.name, options, queues)?)])
+    let name = &interface.name;
+    Ok(vec![Box::new(LiveSource::new(address, name, judge, &options.table, queues)?)])
 }
 
 impl Queues {

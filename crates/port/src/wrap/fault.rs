@@ -1,12 +1,13 @@
 //! Injects faults, the same ones for the same seed.
 
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use burstline_log::{Burst, Packet, SCRATCH_PACKETS, Scratch, Writer};
 
 use super::{Held, append};
 use crate::{
-    Lending, Lent, Loss, LostPackets, Port, PortAccount, PortError, PortState, Received, Sink,
+    Lent, Loss, LostPackets, Port, PortAccount, PortError, PortInfo, PortState, Received, Sink,
     Source,
 };
 
@@ -147,7 +148,9 @@ macro_rules! faults {
 }
 
 impl<P: Port + ?Sized> Port for FaultInjector<P> {
-    forward_port!();
+    fn info(&self) -> &PortInfo {
+        self.inner.info()
+    }
 
     fn finish(&mut self) -> Result<(), PortError> {
         self.inner.finish()
@@ -161,6 +164,14 @@ impl<P: Port + ?Sized> Port for FaultInjector<P> {
         account.bytes_copied += self.account.bytes_copied;
         account.in_flight += u64::from(self.held.is_some());
         account
+    }
+
+    fn wait(&self, timeout_ns: u64) -> Option<bool> {
+        self.inner.wait(timeout_ns)
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.readiness()
     }
 }
 
@@ -211,7 +222,11 @@ impl<P: Source + ?Sized> Source for FaultInjector<P> {
         Ok(Received { packets, state })
     }
 
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         if let Some(held) = self.held.take_if(|_| budget > 0) {
             self.delivered += 1;
             return Ok(self.lent.insert(held).lend(scratch, self.delivered - 1));

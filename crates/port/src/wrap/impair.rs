@@ -16,9 +16,7 @@ use burstline_log::{Scratch, Writer};
 
 use super::fault::Chance;
 use super::{Held, append};
-use crate::{
-    Lending, Lent, Loss, Port, PortAccount, PortError, PortInfo, PortState, Received, Source,
-};
+use crate::{Lent, Loss, Port, PortAccount, PortError, PortInfo, PortState, Received, Source};
 
 /// Packets taken from the inner port at a time.
 const BATCH: u64 = 64;
@@ -230,7 +228,11 @@ impl Source for Impairer {
         Ok(Received { packets, state: self.state() })
     }
 
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         scratch.clear();
         self.bytes.clear();
         let first_packet = self.delivered;

@@ -10,24 +10,8 @@
 //!
 //! Invariant: a wrapper with nothing to do changes no packet, no state and no count.
 
-/// Passes calls on to the port inside; for what a wrapper does not change of a port.
-macro_rules! forward_port {
-    () => {
-        fn info(&self) -> &crate::PortInfo {
-            self.inner.info()
-        }
-
-        fn wait(&self, timeout_ns: u64) -> Option<bool> {
-            self.inner.wait(timeout_ns)
-        }
-
-        fn readiness(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-            self.inner.readiness()
-        }
-    };
-}
-
-/// As `forward_port`, for what no wrapper changes of a sink.
+/// Passes calls on to the field `inner`, which the wrapper must have: what no wrapper changes of a
+/// sink.
 macro_rules! forward_sink {
     () => {
         fn flush(&mut self) -> Result<(), crate::PortError> {

@@ -1,12 +1,13 @@
 //! Traces each packet in one line.
 
 use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use burstline_log::{Burst, Packet, Scratch, Writer};
 
 use super::{Copying, Held};
-use crate::{Lending, LostPackets, Port, PortAccount, PortError, Received, Sink, Source};
+use crate::{Lent, LostPackets, Port, PortAccount, PortError, PortInfo, Received, Sink, Source};
 
 /// Writes a line for each packet: direction, number, time, port, length, flags, flow hash.
 ///
@@ -30,7 +31,9 @@ impl<P: Port + ?Sized> Tracer<P> {
 }
 
 impl<P: Port + ?Sized> Port for Tracer<P> {
-    forward_port!();
+    fn info(&self) -> &PortInfo {
+        self.inner.info()
+    }
 
     fn finish(&mut self) -> Result<(), PortError> {
         if let Err(error) = self.output.flush() {
@@ -47,6 +50,14 @@ impl<P: Port + ?Sized> Port for Tracer<P> {
         }
         account
     }
+
+    fn wait(&self, timeout_ns: u64) -> Option<bool> {
+        self.inner.wait(timeout_ns)
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.readiness()
+    }
 }
 
 impl<P: Source + ?Sized> Source for Tracer<P> {
@@ -54,7 +65,11 @@ impl<P: Source + ?Sized> Source for Tracer<P> {
         self.inner.files()
     }
 
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         if let Some(held) = self.copying.held.take_if(|_| budget > 0) {
             return Ok(self.lent.insert(held).lend(scratch, self.packets - 1));
         }

@@ -14,8 +14,8 @@ use crate::judge::Judge;
 use crate::table::Seat;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
-    Capabilities, Lending, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
-    PortState, Received, RingFill, Source, TimestampSource,
+    Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
+    Received, RingFill, Source, TimestampSource,
 };
 
 /// How long before an empty poll a packet may have got its timestamp, in ns: one round of a
@@ -357,7 +357,11 @@ impl Source for XdpSource {
     }
 
     /// As `receive`, but the packets stay in their frames.
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         self.begin()?;
         scratch.clear();
         let filtered = self.judge.filtered();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use burstline_log::{Burst, Meta, Scratch, Writer};
 use burstline_port::{
-    Lending, Port, PortAccount, PortError, PortInfo, Received, Sink, Source, leaked_mbufs,
+    Lent, Port, PortAccount, PortError, PortInfo, Received, Sink, Source, leaked_mbufs,
 };
 
 use crate::backends::PACKETS;
@@ -122,7 +122,11 @@ impl Source for Fed {
         Ok(received)
     }
 
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         self.feed()?;
         let Self { from, delivered, last, .. } = self;
         let lent = from.lend(scratch, budget)?;

@@ -10,10 +10,9 @@ use burstline_share::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::common::{
-    Directory, Role, append, config, in_place, open, publish, read, refusal, until,
+    Directory, Noise, Role, append, config, in_place, open, publish, read, refusal, until,
 };
 use crate::permissions::{as_nobody, for_root};
-use crate::scribbler::memory::Noise;
 use crate::wire::{self, ask, attach, connect, hear};
 
 #[test]

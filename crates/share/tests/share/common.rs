@@ -17,6 +17,8 @@ use burstline_sys::memory::PageChoice;
 use burstline_sys::temporary::TemporaryFolder;
 use rustix::process::{Pid, Signal, kill_process};
 
+pub(crate) use crate::scribbler::memory::Noise;
+
 pub(crate) const SEGMENT_BYTES: usize = 64 << 10;
 
 /// A directory that is removed after the test.

@@ -152,6 +152,7 @@ fn places() {
     if arguments[1] == "nobody" { as_nobody(&[], work) } else { work() }
 }
 
+/// Gives verdicts, or is able to, until the test ends it.
 #[test]
 #[ignore = "another process of the tests"]
 fn verdict_giver() {

@@ -35,6 +35,7 @@ const BATCHES: usize = 500;
 /// The time limit of [`one_way_ns`], not counting the start of two threads.
 const LIMIT: Duration = Duration::from_millis(40);
 
+/// Batches that warm up.
 const WARM_UP: usize = 1;
 
 /// Ends the far thread; no round trip has this number.

@@ -79,6 +79,7 @@ fn link(index: u32, namespace: Option<u32>) -> io::Result<Vec<u8>> {
     ask(libc::NETLINK_ROUTE, libc::RTM_GETLINK, &question)
 }
 
+/// Returns the kind of a software interface.
 fn kind_of(attributes: &[u8]) -> Option<&[u8]> {
     let info = find(attributes, |kind| kind == libc::IFLA_LINKINFO)?;
     let (_, kind) = find(info, |kind| kind == INFO_KIND)?.split_last()?;

@@ -21,9 +21,10 @@ pub(crate) const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 << 28 | 1 << 15;
 const DESCS: [usize; 2] = [0, 0x2000];
 const AVAILABLE: [usize; 2] = [0x1000, 0x3000];
 const USED: [usize; 2] = [0x1800, 0x3800];
-pub(crate) const BUFFERS: usize = 0x1_0000;
+/// The offset of the buffers in the guest's memory.
+pub(crate) const BUFFERS_AT: usize = 0x1_0000;
 /// The address of the first buffer in the guest.
-pub(crate) const BUFFER: u64 = GUEST + BUFFERS as u64;
+pub(crate) const BUFFER_ADDRESS: u64 = GUEST + BUFFERS_AT as u64;
 
 pub(crate) fn event() -> OwnedFd {
     eventfd(0, EventfdFlags::CLOEXEC).unwrap()
@@ -186,7 +187,7 @@ impl Guest {
 
     /// Sends a packet in one descriptor, with its header in front.
     pub(crate) fn send(&mut self, index: u16, packet: &[u8]) {
-        let at = BUFFERS + 0x1000 * usize::from(index);
+        let at = BUFFERS_AT + 0x1000 * usize::from(index);
         self.write(at, &[0; 12]);
         self.write(at + 12, packet);
         self.desc(1, index, Desc::of(GUEST + at as u64, 12 + packet.len() as u32));

@@ -13,7 +13,7 @@ use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, PeerMemory, Put, Refusal,
 use burstline_vhost::RingFault;
 use rustix::fs::ftruncate;
 
-use crate::guest::{BUFFER, BUFFERS, Desc, GUEST, Guest, MEMORY, SIZE};
+use crate::guest::{BUFFER_ADDRESS, BUFFERS_AT, Desc, GUEST, Guest, MEMORY, SIZE};
 
 fn take_one(guest: &Guest) -> Taken {
     let berth = &guest.device.lanes().lane(0).from;
@@ -43,12 +43,12 @@ fn refused(guest: &mut Guest, head: u16, expected: Refusal) {
 fn f13_a_header_that_is_short_or_alone_is_refused() {
     let mut guest = Guest::start();
     for bytes in [0, 1, 11, 12] {
-        guest.desc(1, 0, Desc::of(BUFFER, bytes));
+        guest.desc(1, 0, Desc::of(BUFFER_ADDRESS, bytes));
         refused(&mut guest, 0, Refusal::Short);
     }
     // A header split over twelve descriptors of a byte, without a packet.
     for index in 0..12 {
-        guest.desc(1, index, Desc::of(BUFFER, 1).marked(u16::from(index < 11), index + 1));
+        guest.desc(1, index, Desc::of(BUFFER_ADDRESS, 1).marked(u16::from(index < 11), index + 1));
     }
     refused(&mut guest, 0, Refusal::Short);
 }
@@ -63,26 +63,27 @@ fn f14_addresses_outside_of_the_memory_are_refused() {
     // The buffer begins inside the memory and ends outside.
     guest.desc(1, 0, Desc::of(GUEST + MEMORY - 50, 100));
     refused(&mut guest, 0, Refusal::Malformed);
-    guest.desc(1, 0, Desc::of(BUFFER, 100).marked(2, 0));
+    guest.desc(1, 0, Desc::of(BUFFER_ADDRESS, 100).marked(2, 0));
     refused(&mut guest, 0, Refusal::Malformed);
 }
 
 #[test]
 fn f15_chains_without_end_past_the_ring_or_too_long_are_refused() {
     let mut guest = Guest::start();
-    guest.desc(1, 0, Desc::of(BUFFER, 1).marked(1, 0));
+    guest.desc(1, 0, Desc::of(BUFFER_ADDRESS, 1).marked(1, 0));
     refused(&mut guest, 0, Refusal::Malformed);
-    guest.desc(1, 0, Desc::of(BUFFER, 20).marked(1, SIZE));
+    guest.desc(1, 0, Desc::of(BUFFER_ADDRESS, 20).marked(1, SIZE));
     refused(&mut guest, 0, Refusal::Malformed);
-    guest.desc(1, 0, Desc::of(BUFFER, u32::MAX));
+    guest.desc(1, 0, Desc::of(BUFFER_ADDRESS, u32::MAX));
     refused(&mut guest, 0, Refusal::Long);
     // The sum of the lengths wraps 32 bits.
-    guest.desc(1, 0, Desc::of(BUFFER, 0x8000).marked(1, 1));
-    guest.desc(1, 1, Desc::of(BUFFER, 0xffff_8000));
+    guest.desc(1, 0, Desc::of(BUFFER_ADDRESS, 0x8000).marked(1, 1));
+    guest.desc(1, 1, Desc::of(BUFFER_ADDRESS, 0xffff_8000));
     refused(&mut guest, 0, Refusal::Long);
     // Many buffers, none of which is too long alone.
     for index in 0..40 {
-        guest.desc(1, index, Desc::of(BUFFER, 0x8000).marked(u16::from(index < 39), index + 1));
+        let desc = Desc::of(BUFFER_ADDRESS, 0x8000);
+        guest.desc(1, index, desc.marked(u16::from(index < 39), index + 1));
     }
     refused(&mut guest, 0, Refusal::Long);
 }
@@ -91,26 +92,26 @@ fn f15_chains_without_end_past_the_ring_or_too_long_are_refused() {
 fn f15_tables_of_descriptors_inside_others_or_of_odd_size_are_refused() {
     let mut guest = Guest::start();
     for (bytes, flags) in [(0, 4), (15, 4), (24, 4), (16, 5)] {
-        guest.desc(1, 0, Desc::of(BUFFER, bytes).marked(flags, 0));
+        guest.desc(1, 0, Desc::of(BUFFER_ADDRESS, bytes).marked(flags, 0));
         refused(&mut guest, 0, Refusal::Malformed);
     }
     // An indirect table that contains itself.
     let own: [u8; 16] = {
         let mut own = [0; 16];
-        own[..8].copy_from_slice(&BUFFER.to_le_bytes());
+        own[..8].copy_from_slice(&BUFFER_ADDRESS.to_le_bytes());
         own[8] = 16;
         own[12] = 4;
         own
     };
-    guest.write(BUFFERS, &own);
-    guest.desc(1, 0, Desc::of(BUFFER, 16).marked(4, 0));
+    guest.write(BUFFERS_AT, &own);
+    guest.desc(1, 0, Desc::of(BUFFER_ADDRESS, 16).marked(4, 0));
     refused(&mut guest, 0, Refusal::Malformed);
     // A cyclic chain: no more of it is read than the ring has descriptors.
     let mut circle = own;
     circle[8] = 1;
     circle[12] = 1;
-    guest.write(BUFFERS, &circle);
-    guest.desc(1, 0, Desc::of(BUFFER, 0xffff_fff0).marked(4, 0));
+    guest.write(BUFFERS_AT, &circle);
+    guest.desc(1, 0, Desc::of(BUFFER_ADDRESS, 0xffff_fff0).marked(4, 0));
     refused(&mut guest, 0, Refusal::Malformed);
     guest.desc(1, 0, Desc::of(u64::MAX - 15, 16).marked(4, 0));
     refused(&mut guest, 0, Refusal::Malformed);
@@ -129,7 +130,7 @@ fn f14_an_index_or_a_head_that_cannot_be_stops_the_ring_and_nothing_else() {
     assert_eq!(take_one(&guest), Taken::Nothing);
     assert_eq!(fault(&guest), Some(RingFault::Head { head: SIZE, size: SIZE }));
     // The other ring continues, and the front-end can start this one again.
-    guest.desc(0, 0, Desc::of(BUFFER, 2000).marked(2, 0));
+    guest.desc(0, 0, Desc::of(BUFFER_ADDRESS, 2000).marked(2, 0));
     guest.offer(0, 0);
     assert_eq!(guest.put(&[3; 60]), Put::Done);
     guest.say(11, crate::guest::words(&[1, 0]), vec![]).unwrap();
@@ -144,17 +145,17 @@ fn f14_an_index_or_a_head_that_cannot_be_stops_the_ring_and_nothing_else() {
 fn buffers_that_are_none_are_given_back_empty_and_hold_nobody_up() {
     let mut guest = Guest::start();
     let bad = [
-        Desc::of(BUFFER, 0).marked(2, 0),
-        Desc::of(BUFFER, 11).marked(2, 0),
-        Desc::of(BUFFER, 100),
+        Desc::of(BUFFER_ADDRESS, 0).marked(2, 0),
+        Desc::of(BUFFER_ADDRESS, 11).marked(2, 0),
+        Desc::of(BUFFER_ADDRESS, 100),
         Desc::of(u64::MAX, 100).marked(2, 0),
-        Desc::of(BUFFER, 1).marked(3, 4),
+        Desc::of(BUFFER_ADDRESS, 1).marked(3, 4),
     ];
     for (index, desc) in bad.into_iter().enumerate() {
         guest.desc(0, index as u16, desc);
         guest.offer(0, index as u16);
     }
-    guest.desc(0, 8, Desc::of(BUFFER, 72).marked(2, 0));
+    guest.desc(0, 8, Desc::of(BUFFER_ADDRESS, 72).marked(2, 0));
     guest.offer(0, 8);
     assert_eq!(guest.put(&[3; 60]), Put::Done);
     assert_eq!([0, 4, 5].map(|index| guest.used(0, index)), [(0, 0), (4, 0), (8, 72)]);
@@ -165,9 +166,9 @@ fn buffers_that_are_none_are_given_back_empty_and_hold_nobody_up() {
 #[test]
 fn empty_buffers_and_rings_full_of_wrong_ones_hold_nobody_up() {
     let mut guest = Guest::start();
-    guest.desc(1, 0, Desc::of(BUFFER, 20).marked(1, 1));
-    guest.desc(1, 1, Desc::of(BUFFER, 0).marked(1, 2));
-    guest.desc(1, 2, Desc::of(BUFFER, 20));
+    guest.desc(1, 0, Desc::of(BUFFER_ADDRESS, 20).marked(1, 1));
+    guest.desc(1, 1, Desc::of(BUFFER_ADDRESS, 0).marked(1, 2));
+    guest.desc(1, 2, Desc::of(BUFFER_ADDRESS, 20));
     refused(&mut guest, 0, Refusal::Short);
     for index in 0..SIZE {
         guest.desc(0, index, Desc::of(u64::MAX, 100).marked(2, 0));
@@ -222,7 +223,7 @@ impl Scribbled {
         let mut is_sound = true;
         while is_sound && seen.taken < chains {
             for index in 0..32 {
-                let at = BUFFERS + 0x1000 * usize::from(index);
+                let at = BUFFERS_AT + 0x1000 * usize::from(index);
                 guest.desc(1, index, Desc::of(GUEST + at as u64, 72));
                 guest.desc(0, index, Desc::of(GUEST + at as u64, 2000).marked(2, 0));
                 guest.offer(1, index);
@@ -287,7 +288,7 @@ fn scribble(memory: &PeerMemory, is_over: &AtomicBool) {
             0 => ((seed >> 8) as usize % 0x800, seed >> 20),
             1 => (0x2000 + (seed >> 8) as usize % 0x400, seed >> 20),
             2 => (0x2000 + (seed >> 8) as usize % 0x400, GUEST + (seed >> 44)),
-            _ => (BUFFERS + (seed >> 8) as usize % 0x4_0000, seed),
+            _ => (BUFFERS_AT + (seed >> 8) as usize % 0x4_0000, seed),
         };
         let bytes = 1 + (seed >> 60) as usize % 8;
         assert!(memory.write(at, &value.to_le_bytes()[..bytes]));

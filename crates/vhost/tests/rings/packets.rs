@@ -2,7 +2,7 @@
 
 use burstline_peer::{FromPeer, LONGEST, Put, Taken};
 
-use crate::guest::{BUFFERS, Desc, FEATURES, GUEST, Guest, words};
+use crate::guest::{BUFFERS_AT, Desc, FEATURES, GUEST, Guest, words};
 
 fn take(guest: &Guest) -> Vec<Taken> {
     take_into(guest, &mut vec![0; LONGEST])
@@ -47,8 +47,8 @@ fn packets_come_whole_in_order_and_over_the_wrap_of_the_index() {
 #[test]
 fn a_chain_may_be_cut_anywhere_and_its_descriptors_may_be_elsewhere() {
     let mut guest = Guest::start();
-    let (at, packet) = (BUFFERS as u64, packet(100));
-    guest.write(BUFFERS, &[&[0; 12][..], &packet].concat());
+    let (at, packet) = (BUFFERS_AT as u64, packet(100));
+    guest.write(BUFFERS_AT, &[&[0; 12][..], &packet].concat());
     let mut room = vec![0; LONGEST];
     for cut in 1..112 {
         guest.desc(1, 5, Desc::of(GUEST + at, cut).marked(1, 9));
@@ -61,7 +61,7 @@ fn a_chain_may_be_cut_anywhere_and_its_descriptors_may_be_elsewhere() {
             (GUEST + at + u64::from(cut)).to_le_bytes().to_vec(),
             words(&[112 - cut, 0]),
         ];
-        guest.write(BUFFERS + 0x8000, &table.concat());
+        guest.write(BUFFERS_AT + 0x8000, &table.concat());
         guest.desc(1, 3, Desc::of(GUEST + at + 0x8000, 32).marked(4, 0));
         guest.offer(1, 3);
         assert_eq!(take_into(&guest, &mut room), [whole(100), whole(100)], "{cut}");
@@ -74,7 +74,7 @@ fn a_long_packet_takes_several_buffers_where_that_was_agreed() {
     for (features, expected) in [(FEATURES, Put::Done), (FEATURES & !(1 << 15), Put::Unfit)] {
         let mut guest = Guest::with(features);
         for index in 0..4 {
-            let at = BUFFERS + 0x1000 * usize::from(index);
+            let at = BUFFERS_AT + 0x1000 * usize::from(index);
             guest.desc(0, index, Desc::of(GUEST + at as u64, 1000).marked(2, 0));
         }
         for index in 0..3 {
@@ -87,10 +87,10 @@ fn a_long_packet_takes_several_buffers_where_that_was_agreed() {
         }
         assert_eq!(guest.used_index(0), 3);
         assert_eq!([0, 1, 2].map(|index| guest.used(0, index)), [(0, 1000), (1, 1000), (2, 512)]);
-        assert_eq!(guest.read::<12>(BUFFERS), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0]);
-        let mut all = guest.read::<988>(BUFFERS + 12).to_vec();
-        all.extend(guest.read::<1000>(BUFFERS + 0x1000));
-        all.extend(guest.read::<512>(BUFFERS + 0x2000));
+        assert_eq!(guest.read::<12>(BUFFERS_AT), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0]);
+        let mut all = guest.read::<988>(BUFFERS_AT + 12).to_vec();
+        all.extend(guest.read::<1000>(BUFFERS_AT + 0x1000));
+        all.extend(guest.read::<512>(BUFFERS_AT + 0x2000));
         assert_eq!(all, packet(2500));
         // One buffer is too few, and stays available.
         guest.offer(0, 3);

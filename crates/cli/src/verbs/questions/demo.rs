@@ -256,8 +256,7 @@ fn capture_options(ports: &OpenOptions) -> CaptureOptions {
             ..LogConfig::default()
         },
         policy: Some(Policy::Lossless),
-        table: ports.table.clone(),
-        ..CaptureOptions::default()
+        ..CaptureOptions::new(ports.table.clone())
     }
 }
 

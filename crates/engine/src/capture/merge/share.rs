@@ -23,7 +23,7 @@ use burstline_log::{
     Weave, Writer,
 };
 use burstline_port::{
-    Lending, Lent, Port, PortAccount, PortError, PortInfo, PortState, Received, Sink, Source,
+    Lent, Port, PortAccount, PortError, PortInfo, PortState, Received, Sink, Source,
 };
 
 use super::{Home, Merged, Merger, STAGE};
@@ -193,7 +193,11 @@ impl Port for LogEnd {
 }
 
 impl Source for LogEnd {
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         self.promised = self.promise.look(); // before the log (E7)
         let state = match self.reader.take_up_to(budget) {
             0 if self.reader.is_finished() => PortState::Ended,

@@ -35,8 +35,8 @@ use super::interfaces::Interfaces;
 use super::lending::Head;
 use super::reader::CaptureReader;
 use crate::{
-    Address, Capabilities, Copying, Lending, Lent, Loss, OpenOptions, OpenedFiles, OpenedSources,
-    Places, Port, PortAccount, PortError, PortInfo, PortState, Received, Source, TimestampSource,
+    Address, Capabilities, Copying, Lent, Loss, OpenOptions, OpenedFiles, OpenedSources, Places,
+    Port, PortAccount, PortError, PortInfo, PortState, Received, Source, TimestampSource,
 };
 
 pub use places::SetPlaces;
@@ -442,7 +442,11 @@ impl Source for SetSource {
     }
 
     /// Lends a run of one file. Cost: a scan of the heads of the open files per run.
-    fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64) -> Lending<'a> {
+    fn lend<'a>(
+        &'a mut self,
+        scratch: &'a mut Scratch,
+        budget: u64,
+    ) -> Result<Lent<'a>, PortError> {
         // The packets of the last lender are released.
         if let Some(at) = self.lender.take() {
             self.members[at].head_ns = None;

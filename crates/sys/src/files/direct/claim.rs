@@ -118,6 +118,7 @@ pub fn claim(path: &Path, creation: &Creation) -> io::Result<Claimed> {
     Ok(Claimed { file, is_regular: true })
 }
 
+/// Returns whether the file system is the reason of the error.
 fn knows_no_locks(error: &io::Error) -> bool {
     let known = [Errno::OPNOTSUPP, Errno::NOSYS, Errno::NOLCK].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|number| known.contains(&number))
