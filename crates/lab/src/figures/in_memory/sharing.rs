@@ -50,7 +50,8 @@ impl<'c> Bench<'c> {
     fn run(&self, shared: &mut Shared, listening: usize) -> Result<SharedRun, String> {
         let packets = self.packets;
         let (traffic, received) = (&self.traffic, self.received.as_ref());
-        let run = shared.run(self.comparison.context.cores, traffic, received, packets, listening)?;
+        let run =
+            shared.run(self.comparison.context.cores, traffic, received, packets, listening)?;
         for account in &run.accounts {
             if account.delivered + account.missed != packets {
                 return Err(format!("{account:?} does not account for {packets} packets"));
