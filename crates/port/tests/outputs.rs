@@ -18,7 +18,7 @@ use burstline_port::{
     Source, Tally,
 };
 use burstline_skip::skip;
-use burstline_sys::direct::free_bytes;
+use burstline_sys::direct::{Creation, free_bytes};
 use burstline_wire::files::{Decoder, LossCause, Step};
 
 use common::{Folder, drain_by_lending, open_file, packets, pcap, pump, sink, source};
@@ -489,4 +489,31 @@ fn a_paced_generator_loses_what_a_full_log_cannot_take() {
     assert_eq!((account.offered, read), (2000, delivered));
     assert_eq!(account.lost.of(Loss::LogFull), 2000 - delivered);
     assert!(delivered < 2000);
+}
+
+/// Otherwise each failed start with `--resume` would leave files of another number.
+#[test]
+fn files_that_take_turns_are_made_together_or_not_at_all() {
+    let folder = Folder::new();
+    let [first, second] = ["a/x", "b/x"].map(|name| folder.path(name));
+    let address = format!("file:{}?segment=64k", folder.path("{a,b}/x").display());
+    let refused = |is_new: bool| {
+        let creation = Creation { is_new, ..Creation::default() };
+        let output = OutputOptions { creation, ..OutputOptions::default() };
+        let refused = sink(&address, &OpenOptions { output, ..OpenOptions::default() });
+        refused.err().unwrap().to_string()
+    };
+    fs::create_dir(folder.path("a")).unwrap();
+    let no_folder = refused(false);
+    assert!(no_folder.contains("b/x") && !first.exists(), "{no_folder}");
+    // Somebody else's, though it is empty.
+    File::create(&first).unwrap();
+    refused(false);
+    assert!(first.exists());
+    fs::remove_file(&first).unwrap();
+    fs::create_dir(folder.path("b")).unwrap();
+    fs::write(&second, "precious").unwrap();
+    let taken = refused(true);
+    assert!(taken.contains("already exists") && !first.exists(), "{taken}");
+    assert_eq!(fs::read_to_string(&second).unwrap(), "precious");
 }

@@ -21,7 +21,7 @@ use burstline_wire::headers::LinkType;
 
 use super::layout::{Format, Layout, Target};
 use super::plain::Plain;
-use super::recording::{Mark, Resumed};
+use super::recording::{Made, Mark, Resumed};
 use super::segmented::{SKETCHED, Segmented, slots};
 use crate::{
     Address, Capabilities, InterfaceTotals, Loss, LossKind, LostPackets, OpenOptions, Port,
@@ -186,6 +186,11 @@ impl FileSink {
         if let Ok(filled) = encoder.section(&mut room, &section("")) {
             let _ = output.write(&room[..filled]);
         }
+    }
+
+    /// Returns the open file, if it is a regular one.
+    pub(super) fn current(&self) -> Option<&Made> {
+        self.files.current()
     }
 
     /// Returns the size of a segment, if the file has any.

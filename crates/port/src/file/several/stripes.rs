@@ -11,8 +11,13 @@
 //! order of time. A loss is in the closing counts of one file only, the next one that is closed. So
 //! the counts of all files add up.
 
-use burstline_log::Burst;
+use std::fs;
+use std::io;
 
+use burstline_log::Burst;
+use burstline_sys::inode::FileId;
+
+use super::super::recording::Made;
 use super::super::sink::{ClosedFiles, FileSink};
 use super::Several;
 use crate::{
@@ -38,7 +43,8 @@ pub(in super::super) struct Stripes {
 }
 
 impl Stripes {
-    /// Without an entry in `resumed` a file continues what the options say.
+    /// Without an entry in `resumed` a file continues what the options say. If one cannot be
+    /// opened, those that were made before it are removed.
     pub(in super::super) fn open(
         address: &Address,
         targets: &[String],
@@ -46,18 +52,35 @@ impl Stripes {
         options: &OpenOptions,
     ) -> Result<Self, PortError> {
         let (mut sinks, mut turn_bytes) = (Vec::<Box<dyn Sink>>::new(), 0);
-        let closed = ClosedFiles::default();
+        let (closed, mut made) = (ClosedFiles::default(), Vec::<Made>::new());
         for (number, target) in targets.iter().enumerate() {
             let address = address.of_parts(target, address.parameters().to_vec());
             let resumed = resumed.get(number).unwrap_or(&options.output.resumed).clone();
             let output = OutputOptions { resumed, ..options.output.clone() };
-            let mut sink = FileSink::open(&address, &OpenOptions { output, ..options.clone() })?;
+            let is_missing = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+            let is_new = fs::symlink_metadata(target).is_err_and(is_missing);
+            let opened = FileSink::open(&address, &OpenOptions { output, ..options.clone() });
+            let mut sink = opened.inspect_err(|_| remove(&made))?;
+            made.extend(sink.current().filter(|_| is_new).cloned());
             sink.share(&closed);
             turn_bytes = sink.segment_bytes();
             sinks.push(Box::new(sink));
         }
         let info = PortInfo { name: address.to_string(), ..sinks[0].info().clone() };
         Ok(Self { info, files: Several::new(sinks), turn: 0, bytes: 0, turn_bytes })
+    }
+}
+
+/// Removes files without packets that are still at their paths. They are open and locked, so no
+/// other recorder has begun to write them.
+#[cold]
+fn remove(made: &[Made]) {
+    for Made { path, id, .. } in made {
+        let is_it = |found: fs::Metadata| found.len() == 0 && FileId::of(&found) == *id;
+        if fs::symlink_metadata(path).is_ok_and(is_it) {
+            // The error to report is that of the file which cannot be opened.
+            let _ = fs::remove_file(path);
+        }
     }
 }
 

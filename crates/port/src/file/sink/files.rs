@@ -217,6 +217,11 @@ impl Files {
         self.last_word.take()
     }
 
+    /// Returns the open file, if it is a regular one.
+    pub(super) fn current(&self) -> Option<&Made> {
+        self.current.as_ref()
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
