@@ -1,7 +1,7 @@
 //! Checks a verb's arguments before the verb starts, for `burstline run`.
 
 use super::output::output_options;
-use super::{merge, switch};
+use super::{merge, resume, switch};
 use crate::args::{NOTHING, Verb};
 use crate::failure::Failure;
 use crate::paths::address_of;
@@ -12,6 +12,9 @@ pub(crate) fn check_ahead(verb: &Verb) -> Result<(), Failure> {
         Verb::Capture(args) => {
             if args.output.is_none() {
                 address_of(args.write(), args.format)?;
+            }
+            if args.resume {
+                resume::check(args)?;
             }
             output_options(&args.files, args.write(), &args.common).map(drop)
         }

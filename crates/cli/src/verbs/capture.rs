@@ -39,7 +39,10 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let flag = Some(Arc::clone(&stop));
     let forwards = sink.leads_to_interface();
     let mut output = output_options(&args.files, path, common)?;
+    // The next file's name was free when it was chosen.
+    output.creation.is_new = args.resume && output.rotation.is_none();
     let stripes = resumed.as_ref().map(|plan| &plan.resumed[..]).unwrap_or_default();
+    let paths = resumed.as_ref().map(|plan| &plan.paths[..]).unwrap_or_default();
     if let [one] = stripes {
         output.resumed = one.clone();
     }
@@ -65,9 +68,12 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let report = job::watch(&mut view, &run, common.keep_privileges, || match flight {
         Some(flight) => flight.run(sources, &options, &ports, &run),
         None => {
-            let open = || match stripes {
-                [] | [_] => common.open_sink(&sink, &ports),
-                _ => open_stripes(&sink, stripes, &ports),
+            let open = || {
+                let opened = match stripes {
+                    [] | [_] => common.open_sink(&sink, &ports),
+                    _ => open_stripes(&sink, paths, stripes, &ports),
+                };
+                if args.resume { opened.map_err(resume::taken) } else { opened }
             };
             burstline_engine::capture(sources, open, &options, &run)
         }

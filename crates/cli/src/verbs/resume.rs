@@ -6,11 +6,13 @@
 //! packets are in the files before it, too, so of them none is read at the next start.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use burstline_engine::{EngineError, Scanned};
 use burstline_port::{
-    CaptureReader, OpenedFiles, PortError, Resumed, numbered, rotated_as, striped_paths,
+    CaptureReader, OpenedFiles, PortError, Resumed, check_rotated, numbered, rotated_as,
+    striped_paths,
 };
 use burstline_wire::files::{Counters, FileKind, MAX_NEED};
 
@@ -22,12 +24,14 @@ use crate::failure::{Failure, complain};
 pub(super) struct Plan {
     /// The file to write to, or with braces the files.
     pub(super) path: String,
+    /// Each of them.
+    pub(super) paths: Vec<String>,
     /// What each of them continues; `None` where there is no file yet.
     pub(super) resumed: Vec<Option<Resumed>>,
 }
 
-/// Examines the existing files. Returns `None` if there are none, so that a new recording begins.
-pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
+/// Checks what can be known before anything is opened. Returns the paths.
+pub(super) fn check(args: &CaptureArgs) -> Result<Vec<String>, Failure> {
     let path = args.write();
     let paths = striped_paths(path).map_err(Failure::usage)?;
     if path == "-" {
@@ -38,11 +42,23 @@ pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
         let what = "--resume continues files that take turns, or one for each link type, not both";
         return Err(Failure::usage(what));
     }
+    if let Some(rotation) = args.files.rotation() {
+        for path in &paths {
+            let checked = check_rotated(Path::new(path), rotation.naming);
+            checked.map_err(|error| Failure::usage(error.to_string()))?;
+        }
+    }
+    Ok(paths)
+}
+
+/// Examines the existing files. Returns `None` if there are none, so that a new recording begins.
+pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
+    let (path, paths) = (args.write(), check(args)?);
     let there = match args.files.rotation() {
         Some(rotation) => {
             let find = |of: &String| rotated_as(Path::new(of), rotation.naming);
             let files = paths.iter().map(find).collect::<Result<Vec<_>, _>>();
-            There { files: files.map_err(EngineError::from)?, next: path.to_owned() }
+            There { files: files.map_err(EngineError::from)?, shown: path.to_owned(), next: paths }
         }
         None => There::unrotated(path, &paths)?,
     };
@@ -56,7 +72,18 @@ pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
     if !args.common.quiet {
         resumed.iter().flatten().for_each(|one| complain(&one.comment));
     }
-    Ok(Some(Plan { path: there.next, resumed }))
+    Ok(Some(Plan { path: there.shown, paths: there.next, resumed }))
+}
+
+/// Explains that another job has begun the next file since [`plan`] chose its name.
+pub(super) fn taken(error: PortError) -> PortError {
+    match error {
+        PortError::Io { action, path, error } if error.kind() == io::ErrorKind::AlreadyExists => {
+            let what = "another job began this file meanwhile: run it again";
+            PortError::Io { action, path, error: io::Error::new(error.kind(), what) }
+        }
+        other => other,
+    }
 }
 
 /// The files that are there.
@@ -64,7 +91,9 @@ struct There {
     /// Those of each disk, oldest first.
     files: Vec<Vec<PathBuf>>,
     /// The path of the next file, or with braces of the next files.
-    next: String,
+    shown: String,
+    /// The path of the next file on each disk.
+    next: Vec<String>,
 }
 
 impl There {
@@ -82,15 +111,17 @@ impl There {
             names.filter(is_there).map(PathBuf::from).collect::<Vec<_>>()
         });
         let names: Vec<String> = named(next).collect();
-        let in_braces = format!("{{{}}}", names.join(","));
-        // A number may have no place beside the braces as they were typed: `{a.pcap,b.pcap}`.
         let stands = |path: &String| striped_paths(path).is_ok_and(|paths| paths == names);
-        let found = [numbered(path, next), in_braces].into_iter().find(stands);
-        let next = found.ok_or_else(|| {
-            let what = "--resume cannot number these files: use braces in names of folders only";
-            Failure::usage(format!("{path}: {what}"))
-        })?;
-        Ok(Self { files: files.collect(), next })
+        let shown = match Some(numbered(path, next)).filter(stands) {
+            Some(path) => path,
+            // A number may have no place beside the braces as they were typed: `{a.pcap,b.pcap}`.
+            None if names.len() > 1 => format!("{{{}}}", names.join(",")),
+            None => {
+                let what = "--resume cannot number a file that has braces in its name";
+                return Err(Failure::usage(format!("{path}: {what}")));
+            }
+        };
+        Ok(Self { files: files.collect(), shown, next: names })
     }
 }
 
@@ -200,4 +231,17 @@ fn packets_of(files: &[PathBuf]) -> u64 {
         }
     }
     packets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_another_job_took_is_told() {
+        let error = io::ErrorKind::AlreadyExists.into();
+        let error = PortError::Io { action: "create", path: "x-2.pcap".into(), error };
+        let told = "create x-2.pcap: another job began this file meanwhile: run it again";
+        assert_eq!(taken(error).to_string(), told);
+    }
 }

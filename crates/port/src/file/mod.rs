@@ -46,7 +46,7 @@ use crate::{Address, AddressError, OpenOptions, OpenedSink, PortError, Sink, Sou
 pub(crate) use layout::KEYS as SINK_KEYS;
 pub(crate) use naming::is_capture_name;
 pub use recording::{
-    FileNaming, Flush, OutputOptions, Resumed, Rotation, RunGap, RunPiece, RunPlace,
+    FileNaming, Flush, OutputOptions, Resumed, Rotation, RunGap, RunPiece, RunPlace, check_rotated,
     newest_numbered, numbered, rotated, rotated_as, run_gaps, unfilled_gaps,
 };
 use several::stripes::Stripes;
@@ -87,17 +87,19 @@ fn open_one(address: &Address, options: &OpenOptions) -> Result<Box<dyn Sink>, P
     }
 }
 
-/// Opens striped files that each continue a recording of their own. `resumed` has an entry for each
-/// path of [`striped_paths`], in this order; at `None` a recording begins.
+/// Opens striped files that each continue a recording of their own: `targets`, at least one, with
+/// the parameters of `address`. `resumed` has an entry for each of them, in this order; at `None` a
+/// recording begins.
 ///
 /// # Errors
 /// [`PortError`]: the address is wrong, or a file cannot be created.
 pub fn open_stripes(
     address: &Address,
+    targets: &[String],
     resumed: &[Option<Resumed>],
     options: &OpenOptions,
 ) -> Result<Box<dyn Sink>, PortError> {
-    Ok(Box::new(Stripes::open(address, &targets_of(address)?, resumed, options)?))
+    Ok(Box::new(Stripes::open(address, targets, resumed, options)?))
 }
 
 /// Returns the paths that an address stands for.

@@ -14,6 +14,9 @@ use super::{FileNaming, Rotation};
 use crate::PortError;
 use crate::opened::OpenedFiles;
 
+/// Numbers from here on are not gone on with: those behind them could soon not be read back.
+const GO_ON_BELOW: u64 = 1 << 31;
+
 /// Generates names for the files of a run, in sequence.
 #[derive(Debug)]
 pub(in super::super) struct Names {
@@ -35,7 +38,9 @@ impl Names {
     pub(in super::super) fn go_on(&mut self) -> Result<(), PortError> {
         if self.naming == FileNaming::Counted {
             let files = found(&self.path, self.naming)?;
-            self.named = files.iter().map(|file| file.place.number + 1).max().unwrap_or(0);
+            let numbers = files.iter().map(|file| file.place.number);
+            let ours = numbers.filter(|number| *number < GO_ON_BELOW);
+            self.named = ours.map(|number| number + 1).max().unwrap_or(0);
         }
         Ok(())
     }
@@ -128,6 +133,14 @@ pub fn rotated_as(path: &Path, naming: FileNaming) -> Result<Vec<PathBuf>, PortE
     Ok(found.into_iter().map(|file| file.path).collect())
 }
 
+/// Checks that [`rotated_as`] can tell the files of such a name from others.
+///
+/// # Errors
+/// [`PortError::Io`]: names of [`FileNaming::Timed`] have conversions that cannot be read back.
+pub fn check_rotated(path: &Path, naming: FileNaming) -> Result<(), PortError> {
+    look_of(path, naming).map(drop)
+}
+
 /// A file of a rotation; the order of the fields is that of the files.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rotated {
@@ -138,11 +151,7 @@ struct Rotated {
 
 /// Returns the files of a rotation in any order.
 fn found(path: &Path, naming: FileNaming) -> Result<Vec<Rotated>, PortError> {
-    let Some(look) = Look::of(path, naming) else {
-        let what = format!("only {READABLE} can be read back, and none in the name of a folder");
-        let error = io::Error::new(io::ErrorKind::InvalidInput, what);
-        return Err(PortError::Io { action: "find the files of", path: path.to_owned(), error });
-    };
+    let look = look_of(path, naming)?;
     let folder = folder_of(path);
     let fail = |error| PortError::Io { action: "read", path: folder.to_owned(), error };
     let mut found = Vec::new();
@@ -161,6 +170,14 @@ fn found(path: &Path, naming: FileNaming) -> Result<Vec<Rotated>, PortError> {
         }
     }
     Ok(found)
+}
+
+fn look_of(path: &Path, naming: FileNaming) -> Result<Look, PortError> {
+    Look::of(path, naming).ok_or_else(|| {
+        let what = format!("only {READABLE} can be read back, and none in the name of a folder");
+        let error = io::Error::new(io::ErrorKind::InvalidInput, what);
+        PortError::Io { action: "find the files of", path: path.to_owned(), error }
+    })
 }
 
 /// Returns the packets before the newest of these files that says so.
@@ -200,6 +217,9 @@ pub(super) fn split(path: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(not(miri))]
+    use burstline_sys::temporary::TemporaryFolder;
+
     use super::*;
 
     #[test]
@@ -217,6 +237,20 @@ mod tests {
         let mut attempts = Attempts::default();
         let tried = ["x.pcap", "x.pcap", "y", "y", "x.pcap"].map(|name| attempts.next(name));
         assert_eq!(tried, ["x.pcap", "x-2.pcap", "y", "y-2", "x.pcap"].map(PathBuf::from));
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn numbers_go_on_where_they_can_be_read_back() {
+        let folder = TemporaryFolder::create("burstline-names-").unwrap();
+        let named = |name: &str| folder.path().join(name);
+        for name in ["x", "x7", "x4294967295"] {
+            fs::write(named(name), "").unwrap();
+        }
+        let rotation = Rotation { naming: FileNaming::Counted, ..Rotation::default() };
+        let mut names = Names::new(&named("x"), &rotation);
+        names.go_on().unwrap();
+        assert_eq!(names.next(0), named("x8"));
     }
 
     #[test]

@@ -36,10 +36,13 @@ impl ByLink {
     ) -> Result<Self, PortError> {
         let first = open_one(address, options)?;
         let info = PortInfo { name: address.to_string(), ..first.info().clone() };
+        let mut options = options.clone();
+        // The first file has the name that must be new: the others follow from it.
+        options.output.creation.is_new = false;
         Ok(Self {
             info,
             address: address.clone(),
-            options: options.clone(),
+            options,
             files: Several::new(vec![first]),
             links: Vec::new(),
             known: [None; PortTable::MAX_ENTRIES],
