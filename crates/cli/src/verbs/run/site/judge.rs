@@ -27,6 +27,7 @@ const KEEPS_FILES: [&str; 5] = ["--rotate", "-C", "-G", "--keep", "--resume"];
 /// Checks all jobs.
 pub(super) fn jobs(drafts: &[Draft], faults: &mut Faults<'_>) -> Vec<Job> {
     shared(drafts, faults);
+    never_resumed(drafts, faults);
     let published = published(drafts);
     let judged = drafts.iter().filter_map(|draft| {
         let verb = parsed(draft, faults)?;
@@ -151,13 +152,28 @@ fn overwrites(draft: &Draft) -> bool {
     let is_file = |path: &String| std::fs::metadata(path).map_or(true, |found| found.is_file());
     let is_regular = |path: String| {
         let paths = striped_paths(&path).unwrap_or_default();
-        // `--resume` refuses files of several link types that take turns.
-        let is_resumed = paths.len() == 1 || !has("--link-types");
-        !paths.is_empty() && paths.iter().all(is_file) && is_resumed
+        !paths.is_empty() && paths.iter().all(is_file)
     };
     let is_kept = |value: &String| kept_at(value).is_some_and(is_regular);
     let is_file = outputs.next().is_some_and(|entry| entry.values.iter().all(is_kept));
     draft.verb == "capture" && is_file && !KEEPS_FILES.iter().any(|flag| has(flag))
+}
+
+/// Finds recorders whose next start overwrites the files of the one before, because `--resume`
+/// refuses them: files of several link types that take turns.
+fn never_resumed(drafts: &[Draft], faults: &mut Faults<'_>) {
+    let is_split = |entry: &&Entry| entry.flag == "--link-types" && entry.values == ["split"];
+    for draft in drafts.iter().filter(|draft| overwrites(draft)) {
+        let outputs = draft.entries.iter().filter(|entry| entry.flag == "--write");
+        let mut values = outputs.flat_map(|entry| &entry.values);
+        let take_turns = |path: String| striped_paths(&path).is_ok_and(|paths| paths.len() > 1);
+        let is_striped = values.any(|value| kept_at(value).is_some_and(take_turns));
+        if let Some(entry) = draft.entries.iter().find(is_split).filter(|_| is_striped) {
+            let what = "striped files with link-types=split begin again at each start: name one \
+                        file, or add rotate";
+            faults.add(&entry.at, format!("job {}: {what}", draft.name));
+        }
+    }
 }
 
 /// Parses a job's arguments as a command line, and reports every fault.

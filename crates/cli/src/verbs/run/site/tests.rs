@@ -100,6 +100,16 @@ fn every_fault_has_its_place_and_a_remedy() {
             "4:1: job a: create /nowhere/x: ",
         ),
         (
+            "[job.a]\nverb = 'capture'\nports = 'gen:'\nwrite = '/nowhere/{a,b}'\n\
+             link-types = 'split'\n",
+            "5:1: job a: striped files with link-types=split begin again at each start: name one ",
+        ),
+        (
+            "[job.a]\nverb = 'capture'\nports = 'gen:'\nwrite = '/nowhere/%b'\nG = 10\n\
+             resume = true\n",
+            "4:1: job a: find the files of /nowhere/%b: only %Y ",
+        ),
+        (
             "[job.a]\nverb = 'switch'\nconfig = '/nowhere/switch.toml'\n",
             "3:1: job a: read /nowhere/switch.toml: ",
         ),
@@ -155,16 +165,19 @@ fn what_two_jobs_claim_in_other_words_is_found() {
 
 #[test]
 fn a_recorder_that_starts_again_keeps_its_file_whatever_its_name() {
-    for (file, is_kept) in [
-        ("file:null:", true),
-        ("/nowhere/10:30.pcap", true),
-        ("/nowhere/{0..3}/x.pcap", true),
-        ("file:/dev/null", false),
-        ("/dev/{null,zero}", false),
+    for (keys, is_kept) in [
+        ("write = 'file:null:'", true),
+        ("write = '/nowhere/10:30.pcap'", true),
+        ("write = '/nowhere/{0..3}/x.pcap'", true),
+        ("write = '/nowhere/{0..3}/x.pcap'\nlink-types = 'one'", true),
+        ("write = '/nowhere/x.pcap'\nlink-types = 'split'", true),
+        ("write = 'file:/dev/null'", false),
+        ("write = '/dev/{null,zero}'", false),
+        ("write = '/dev/{null,zero}'\nlink-types = 'split'", false),
     ] {
-        let text = format!("[job.a]\nverb = 'capture'\nports = 'gen:'\nwrite = '{file}'\n");
+        let text = format!("[job.a]\nverb = 'capture'\nports = 'gen:'\n{keys}\n");
         let site = Site::parse(&text).unwrap();
-        assert_eq!(site.jobs[0].overwrites, is_kept, "{file}");
+        assert_eq!(site.jobs[0].overwrites, is_kept, "{keys}");
     }
 }
 
