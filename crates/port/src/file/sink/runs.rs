@@ -15,13 +15,13 @@ use crate::Tally;
 const BATCH: usize = 32;
 
 impl FileSink {
-    /// Writes the packets at the start of a burst into the file. Stops at one that is not plain,
-    /// belongs to another interface or may not fit. Returns how many it wrote.
+    /// Writes the packets at the start of a burst into the file, if there are at least two. Stops
+    /// at one that is not plain, belongs to another interface or may not fit. Returns how many it
+    /// wrote.
     #[inline]
     pub(super) fn put_plain(&mut self, burst: &Burst<'_>) -> usize {
-        let Some(port) = burst.plain_packets().next().map(|first| first.desc.port()) else {
-            return 0;
-        };
+        let mut ahead = burst.plain_packets();
+        let Some(port) = ahead.next().map(|first| first.desc.port()) else { return 0 };
         let Described::As(interface) = self.described[usize::from(port)] else { return 0 };
         let Body::Segmented(body) = &mut self.body else { return 0 };
         if self.gaps[usize::from(port)] > 0 {
@@ -30,6 +30,10 @@ impl FileSink {
         let is_plain = |packet: &PlainPacket<'_>| {
             packet.desc.port() == port && !packet.desc.flags().contains(Flags::OUTGOING)
         };
+        // One packet is not worth a batch: ports may alternate.
+        if ahead.next().is_none_or(|second| !is_plain(&second)) {
+            return 0;
+        }
         let mut plain = burst.plain_packets().take_while(is_plain);
         let mut items = [PlainItem { bytes: &[], time_ns: 0, hash: 0 }; BATCH];
         let (mut packets, mut bytes) = (0, 0);
@@ -41,9 +45,9 @@ impl FileSink {
             }
             if let Some(hasher) = &mut self.hasher {
                 let mut hashes = [0; BATCH];
-                let gathered = items[..gathered].iter().map(|item| item.bytes);
-                hasher.hash_all(self.link, gathered, &mut hashes);
-                items.iter_mut().zip(hashes).for_each(|(item, hash)| item.hash = hash);
+                let all = items[..gathered].iter().map(|item| item.bytes);
+                hasher.hash_all(self.link, all, &mut hashes);
+                items[..gathered].iter_mut().zip(hashes).for_each(|(item, hash)| item.hash = hash);
             }
             let run = body.plain_packets(interface, &items[..gathered]);
             self.latest_ns = self.latest_ns.max(run.latest_ns);
