@@ -120,6 +120,16 @@ impl Decoder {
         }
     }
 
+    /// Sets the section's interfaces aside if the file ends with the trailer of another recording.
+    /// `rest` is the rest of a slot that is cut. While blocks lead on from its start, they are this
+    /// section's, and that trailer may be part of a packet.
+    pub(super) fn heed_end(&mut self, rest: &[u8]) {
+        let slots = self.slots.as_ref().filter(|slots| slots.aside.is_none());
+        if slots.is_some_and(|slots| slots.ends_in_another(rest)) {
+            self.set_aside(u64::MAX);
+        }
+    }
+
     /// Returns whether a description at the current offset has the number after those before it.
     pub(super) fn may_describe(&self) -> bool {
         let aside = self.slots.as_ref().and_then(|slots| slots.aside.as_ref());
