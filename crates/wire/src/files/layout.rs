@@ -36,10 +36,14 @@ pub(super) struct Aside {
 
 impl Decoder {
     /// Begins the section at the current offset, unless it has begun: its interfaces are others.
+    /// A segmented section describes its own, so no packet behind it takes one of them.
     pub(super) fn enter_section(&mut self) {
         if self.section_start != self.offset {
             self.section_start = self.offset;
             self.before = std::mem::take(&mut self.section);
+            if self.slots.is_some() {
+                self.before.clear();
+            }
         }
     }
 

@@ -336,8 +336,8 @@ impl Decoder {
                 return Turn::say(0, Step::Damage(damage));
             }
             if is_section {
-                self.slots = None;
                 self.enter_section();
+                self.slots = None;
             }
             self.mode = if is_section { Mode::Blocks } else { Mode::Ended };
             return Turn::pass(0);

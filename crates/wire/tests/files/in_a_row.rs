@@ -149,6 +149,19 @@ fn a_trailer_in_the_last_packet_of_a_file_takes_no_packet() {
     assert_eq!(decode(&file).packets.last().unwrap().bytes, longer);
 }
 
+#[test]
+fn a_plain_section_takes_no_interface_of_a_recording_before_it() {
+    let o = Order::Little;
+    let packet = enhanced(o, 0, 7, &[SECOND; PACKET], PACKET as u32, &[]);
+    let plain = [section(o), interface(o, 1, 0, &[]), packet.repeat(3)].concat();
+    let mut file = [recording("first", FIRST), plain].concat();
+    file[3 * S + section(o).len() + 4] ^= 1;
+    for chunk in [100, usize::MAX] {
+        assert_eq!(names(&file, FIRST, chunk), ["first"; PACKETS]);
+        assert_eq!(names(&file, SECOND, chunk), [""; 0]);
+    }
+}
+
 /// The packet with the header is lost: the length of its block is damaged.
 #[test]
 fn a_section_header_in_a_packet_of_a_broken_slot_changes_no_other_slot() {
