@@ -4,11 +4,13 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use crate::support::endless::{end, ended, signal, start};
 use crate::support::{Directory, REAL, assert_closed, command, hangup, judged_packets, other};
 use burstline_skip::without;
 use burstline_sys::memory::Reservation;
+use rustix::pipe::fcntl_setpipe_size;
 use serde_json::Value;
 
 /// Sends several signals in quick succession, like timeout(1). The shell has kill(1) built in.
@@ -198,15 +200,16 @@ fn a_second_signal_ends_it_at_once() {
 fn a_second_signal_says_that_a_report_may_be_cut() {
     let directory = Directory::new("cut");
     let folder = directory.file("");
-    // The object is longer than a pipe that nobody reads, so the verb blocks in the middle of it.
+    // The object is longer than a pipe of a page that nobody reads, so the verb blocks in the
+    // middle of it.
     for number in 0..500 {
         fs::copy(REAL, directory.file(&format!("{number}.pcap"))).unwrap();
     }
     for verb in ["info", "check"] {
         let job = [verb, "--json", "--quiet", &folder];
-        let mut child =
-            command(&job).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut report = child.stdout.take().unwrap();
+        let (mut report, output) = std::io::pipe().unwrap();
+        fcntl_setpipe_size(&output, 4096).unwrap();
+        let mut child = command(&job).stdout(output).stderr(Stdio::piped()).spawn().unwrap();
         report.read_exact(&mut [0]).unwrap();
         // Only a signal that comes a second after the first ends it, so repeat.
         let status = loop {
@@ -214,7 +217,7 @@ fn a_second_signal_says_that_a_report_may_be_cut() {
                 break status;
             }
             signal(&child, "-INT");
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(50));
         };
         assert_eq!(status.code(), Some(128 + 2), "{verb}: {status}");
         let mut last = String::new();

@@ -2,14 +2,18 @@
 
 mod rivals;
 
-use super::block_type::{ENHANCED_PACKET, SECTION};
+use super::block_type::{ENHANCED_PACKET, INTERFACE, SECTION};
 use super::blocks::{MIN_BLOCK, is_known};
 use super::chains::Place;
 use super::decoder::{Mode, Turn};
+use super::segment::TAIL_BYTES;
 use super::{
     BYTE_ORDER_MAGIC, DamageKind, Decoder, MAX_BLOCK, MAX_CAPTURED, MAX_CONTIGUOUS, USUAL_NEED,
     word,
 };
+
+/// Shortest section header.
+const MIN_HEADER: u32 = 28;
 
 /// Consecutive blocks that confirm a section header in a pipe that is silent behind them.
 const LIVE_CHAIN: usize = 3;
@@ -74,7 +78,7 @@ impl Decoder {
         let first = first + zeros(within.get(first..).unwrap_or_default());
         for at in (first..within.len()).step_by(4) {
             let block_type = word(within, at, false);
-            if block_type == SECTION && word(within, at + 8, false) == BYTE_ORDER_MAGIC {
+            if is_header(&within[at..]) {
                 self.set_aside(self.offset + at as u64 + u64::from(word(within, at + 4, false)));
             }
             if is_known(block_type) && block_type != SECTION && self.leads_on(&within[at..], at) {
@@ -156,11 +160,28 @@ impl Decoder {
 
     /// Notes damage at the current offset, to be reported once the scan has found the next block.
     pub(super) fn lose_block(&mut self, here: &[u8], kind: DamageKind) -> Turn {
+        self.heed_end(here);
         self.lost = Some((self.offset, kind));
         self.mode = Mode::ScanBlocks;
         // One byte, not four: the scan itself keeps the alignment.
         super::decoder::Turn::pass(here.len().min(1))
     }
+}
+
+/// Returns whether a section header starts the rest of a slot: its lengths agree, and a description
+/// or the slot's end is behind it. Its first words alone may be part of any packet.
+fn is_header(here: &[u8]) -> bool {
+    let length = word(here, 4, false);
+    let is_length = (MIN_HEADER..=MAX_CONTIGUOUS).contains(&length) && length.is_multiple_of(4);
+    if word(here, 0, false) != SECTION || word(here, 8, false) != BYTE_ORDER_MAGIC || !is_length {
+        return false;
+    }
+    let Some((header, behind)) = here.split_at_checked(length as usize) else {
+        // It crosses the slot's end. So near to the end of a whole slot, no packet's bytes are.
+        return here.len() < TAIL_BYTES;
+    };
+    let is_followed = behind.is_empty() || word(behind, 0, false) == INTERFACE;
+    is_followed && word(header, header.len() - 4, false) == length
 }
 
 /// Returns how many bytes of zeros to skip at the start, a multiple of 4: no block starts there. A

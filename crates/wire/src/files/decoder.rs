@@ -35,7 +35,8 @@ pub struct Decoder {
     pub(super) classic: Classic,
     /// The interfaces of the current section, by their number there.
     pub(super) section: Vec<SectionInterface>,
-    /// Those of the previous section, for packets whose interface is only described after them.
+    /// Those of the previous section, if it was plain, for packets whose interface is only
+    /// described after them.
     pub(super) before: Vec<SectionInterface>,
     pub(super) section_start: u64,
     /// Absolute file offset of `position`.

@@ -36,10 +36,14 @@ pub(super) struct Aside {
 
 impl Decoder {
     /// Begins the section at the current offset, unless it has begun: its interfaces are others.
+    /// A segmented section describes its own, so no packet behind it takes one of them.
     pub(super) fn enter_section(&mut self) {
         if self.section_start != self.offset {
             self.section_start = self.offset;
             self.before = std::mem::take(&mut self.section);
+            if self.slots.is_some() {
+                self.before.clear();
+            }
         }
     }
 
@@ -117,6 +121,16 @@ impl Decoder {
             let section = std::mem::take(&mut self.section);
             let own = slots.aside.take().map_or(section, |aside| aside.own);
             slots.aside = Some(Aside { own, described_to });
+        }
+    }
+
+    /// Sets the section's interfaces aside if the file ends with the trailer of another recording.
+    /// `rest` is the rest of a slot that is cut. While blocks lead on from its start, they are this
+    /// section's, and that trailer may be part of a packet.
+    pub(super) fn heed_end(&mut self, rest: &[u8]) {
+        let slots = self.slots.as_ref().filter(|slots| slots.aside.is_none());
+        if slots.is_some_and(|slots| slots.ends_in_another(rest)) {
+            self.set_aside(u64::MAX);
         }
     }
 

@@ -215,11 +215,14 @@ impl Slots {
         }
     }
 
-    /// Returns whether `rest`, a slot that the end of the file cuts, ends with the trailer of a
-    /// recording that begins later. One of this section has its number, even if bytes are missing.
-    fn ends_in_another(&self, rest: &[u8]) -> bool {
+    /// Returns whether the current slot is cut by the end of the file, and `rest`, the rest of it,
+    /// ends with the trailer of a recording that begins later. One of this section has its number,
+    /// even if bytes are missing. In version 1 a damaged trailer is not told from a sound one.
+    pub(super) fn ends_in_another(&self, rest: &[u8]) -> bool {
         let tail = rest.len().checked_sub(TAIL_BYTES).and_then(|at| rest.get(at..));
-        tail.and_then(Trailer::parse).is_some_and(|trailer| {
+        let tail = tail.filter(|_| self.state == State::Cut);
+        let trailer = tail.and_then(Trailer::parse).filter(|trailer| trailer.version > 1);
+        trailer.is_some_and(|trailer| {
             trailer.segment_bytes as usize != self.segment_bytes
                 || trailer.sequence < self.next_sequence
         })
@@ -333,8 +336,8 @@ impl Decoder {
                 return Turn::say(0, Step::Damage(damage));
             }
             if is_section {
-                self.slots = None;
                 self.enter_section();
+                self.slots = None;
             }
             self.mode = if is_section { Mode::Blocks } else { Mode::Ended };
             return Turn::pass(0);
@@ -353,9 +356,11 @@ impl Decoder {
         }
         slots.end = self.offset + bytes as u64;
         let Some(slot) = here.get(..bytes) else {
+            // If the slot before has no trailer, another recording may lie across this one's start.
+            let is_across = slots.may_hold_another();
             (slots.state, self.mode) = (State::Cut, Mode::Careful);
-            if slots.ends_in_another(here) {
-                self.set_aside(u64::MAX);
+            if is_across {
+                self.heed_end(here);
             }
             return Turn::pass(0);
         };
