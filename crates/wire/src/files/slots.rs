@@ -215,9 +215,9 @@ impl Slots {
         }
     }
 
-    /// Returns whether the current slot is cut by the end of the file, and `rest`, the rest of it,
-    /// ends with the trailer of a recording that begins later. One of this section has its number,
-    /// even if bytes are missing. In version 1 a damaged trailer is not told from a sound one.
+    /// Returns whether the end of the file cuts the current slot, and its `rest` ends with the
+    /// trailer of a recording that begins later. One of this section has its number, even if bytes
+    /// are missing. In version 1 a damaged trailer is not told from a sound one.
     pub(super) fn ends_in_another(&self, rest: &[u8]) -> bool {
         let tail = rest.len().checked_sub(TAIL_BYTES).and_then(|at| rest.get(at..));
         let tail = tail.filter(|_| self.state == State::Cut);
