@@ -30,7 +30,7 @@ const STATUS_OUTGOING: u32 = 1 << 16;
 
 /// How far ahead of a packet's header lines are prefetched, in bytes. The kernel wrote them on
 /// another core, and one line takes longer from there than a short packet takes here.
-const AHEAD_BYTES: usize = 2048;
+const AHEAD_BYTES: usize = 1024;
 
 /// Offset of the address from the packet's header.
 const ADDRESS_AT: usize = size_of::<tpacket3_hdr>();

@@ -307,8 +307,6 @@ impl PortAccount {
     /// The maximum number of events kept. Each look at the account copies them.
     pub const MAX_EVENTS: usize = 1000;
 
-    const LAST_EVENT: usize = Self::MAX_EVENTS - 1;
-
     /// Counts a packet of `length` bytes that was copied into a log. False if the log had no room;
     /// then nothing is counted.
     #[inline]
@@ -347,9 +345,9 @@ impl PortAccount {
 
     /// As [`event`](Self::event), without a note: the report says the same in other words.
     pub fn news(&mut self, text: impl FnOnce() -> String) {
-        match self.events.len() {
-            Self::MAX_EVENTS.. => {}
-            Self::LAST_EVENT => {
+        match Self::MAX_EVENTS.saturating_sub(self.events.len()) {
+            0 => {}
+            1 => {
                 let (most, last) = (Self::MAX_EVENTS, text());
                 let last =
                     format!("{last}; later events of this port are not reported, {most} were");

@@ -41,9 +41,8 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let mut output = output_options(&args.files, path, common)?;
     // The next file's name was free when it was chosen.
     output.creation.is_new = args.resume && output.rotation.is_none();
-    let stripes = resumed.as_ref().map(|plan| &plan.resumed[..]).unwrap_or_default();
-    let paths = resumed.as_ref().map(|plan| &plan.paths[..]).unwrap_or_default();
-    if let [one] = stripes {
+    let striped = resumed.as_ref().filter(|plan| plan.paths.len() > 1);
+    if let Some([one]) = resumed.as_ref().map(|plan| &plan.resumed[..]) {
         output.resumed = one.clone();
     }
     let ports = OpenOptions { queue_bytes, stop: flag, forwards, output, ..common.open_options() };
@@ -69,9 +68,9 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
         Some(flight) => flight.run(sources, &options, &ports, &run),
         None => {
             let open = || {
-                let opened = match stripes {
-                    [] | [_] => common.open_sink(&sink, &ports),
-                    _ => open_stripes(&sink, paths, stripes, &ports),
+                let opened = match striped {
+                    Some(plan) => open_stripes(&sink, &plan.paths, &plan.resumed, &ports),
+                    None => common.open_sink(&sink, &ports),
                 };
                 if args.resume { opened.map_err(resume::taken) } else { opened }
             };

@@ -78,7 +78,7 @@ struct Comparison<'c> {
 
 impl Comparison<'_> {
     /// Returns the outcome of one value per turn, as [`Compared::of`] does. Adds the conditions to
-    /// the details. In a smoke run, nothing but success counts.
+    /// the details. In a smoke run, only success counts.
     fn outcome(
         self,
         unit: &'static str,

@@ -81,7 +81,8 @@ pub(crate) fn open_sink(address: &Address, options: &OpenOptions) -> OpenedSink 
 
 /// Opens a file, or several that are striped.
 fn open_one(address: &Address, options: &OpenOptions) -> Result<Box<dyn Sink>, PortError> {
-    match &targets_of(address)?[..] {
+    let fail = |reason| AddressError::BadName { address: address.to_string(), reason };
+    match &striped_paths(address.target()).map_err(fail)?[..] {
         [_] => Ok(Box::new(sink::FileSink::open(address, options)?)),
         targets => Ok(Box::new(Stripes::open(address, targets, &[], options)?)),
     }
@@ -100,12 +101,6 @@ pub fn open_stripes(
     options: &OpenOptions,
 ) -> Result<Box<dyn Sink>, PortError> {
     Ok(Box::new(Stripes::open(address, targets, resumed, options)?))
-}
-
-/// Returns the paths that an address stands for.
-fn targets_of(address: &Address) -> Result<Vec<String>, AddressError> {
-    let fail = |reason| AddressError::BadName { address: address.to_string(), reason };
-    striped_paths(address.target()).map_err(fail)
 }
 
 /// Returns the path to name in messages.

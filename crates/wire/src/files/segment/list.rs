@@ -31,8 +31,7 @@ pub(in super::super) fn list_bytes(version: u16, packets: u32) -> usize {
 /// packet's block starts at `before`.
 #[inline]
 pub(super) fn put(segment: &mut [u8], number: usize, before: usize, block: usize) {
-    let at = segment.len() - TAIL_BYTES - ENTRY_BYTES * (number + 1);
-    segment[at..at + ENTRY_BYTES].copy_from_slice(&entry(before, block));
+    entries(segment, number, 1).for_each(|place| *place = entry(before, block));
 }
 
 /// Returns the entry of a packet whose block starts at `block`, after one at `before`.
