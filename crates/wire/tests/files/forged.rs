@@ -1,7 +1,7 @@
 //! Plain pcapng whose packets contain blocks: after damage the real ones are found again.
 
 use crate::build::*;
-use burstline_wire::files::{Decoder, Step};
+use burstline_wire::files::{Damage, DamageKind, Decoder, Step};
 
 /// Bytes of a hostile packet, of its block, and of what comes before its own blocks.
 const PACKET: usize = 65_000;
@@ -166,4 +166,27 @@ fn a_bad_block_that_real_ones_lead_to_is_as_far_as_it_is() {
     // The one at 300 wins against the first, and costs the packet that it is in.
     let lengths: Vec<_> = decode(&file).packets.iter().map(|packet| packet.bytes.len()).collect();
     assert_eq!(lengths, [60, 468, 368, 60, 60]);
+}
+
+/// Bytes are missing between the start of a packet's block and the end of an earlier packet. The
+/// length of the next packet is where the block ends, and is the block's length.
+#[test]
+fn a_length_that_agrees_by_chance_hides_no_packet() {
+    const LENGTH: usize = 364;
+    for order in ORDERS {
+        let mut file = [section(order), interface(order, 1, 0, &[])].concat();
+        let torn = file.len();
+        file.extend(order.words(&[6, LENGTH as u32]));
+        file.resize(torn + LENGTH - 24, 0xFF);
+        let real = [payload(1, LENGTH), payload(2, 60), payload(3, 60)];
+        for packet in &real {
+            file.extend(enhanced(order, 0, 1, packet, packet.len() as u32, &[]));
+        }
+        let decoded = decode(&file);
+        let found = decoded.packets.iter().map(|packet| &packet.bytes);
+        assert!(found.eq(&real), "{:?}", decoded.damage);
+        let kind = DamageKind::CapturedLength { captured: u32::MAX, limit: LENGTH as u32 - 32 };
+        let damage = Damage { offset: torn as u64, kind, skipped: LENGTH as u64 - 24 };
+        assert_eq!(decoded.damage, [damage]);
+    }
 }
