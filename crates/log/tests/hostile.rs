@@ -8,11 +8,12 @@
 mod config;
 
 use std::env;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Lines};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::AtomicU64;
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::thread;
 
 use burstline_log::{
     Appended, Log, LogConfig, MAX_WINDOW, Meta, Policy, Reader, ReaderConfig, RemoteSeat, Start,
@@ -35,20 +36,40 @@ fn log(keep_ns: Option<u64>) -> (Log, Writer) {
     Log::create(LogConfig { lossless_deadline_ns: Some(0), keep_ns, ..config }).unwrap()
 }
 
+/// A process that scribbles until its standard input ends.
+struct Scribbler {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Scribbler {
+    /// Ends it, and returns how many words it wrote.
+    fn end(mut self) -> u64 {
+        assert!(self.child.try_wait().unwrap().is_none(), "it scribbled to the end");
+        drop(self.child.stdin.take());
+        let written = self.lines.by_ref().map_while(Result::ok);
+        let written = written.filter_map(|line| line.strip_prefix("wrote ")?.parse().ok()).next();
+        assert!(self.child.wait().unwrap().success());
+        written.unwrap()
+    }
+}
+
 /// Starts this test binary again as a scribbler that has only the page of a seat; returns once it
 /// scribbles.
-fn spawn_scribbler(seat: &RemoteSeat, seed: u64) -> Child {
+fn spawn_scribbler(seat: &RemoteSeat, seed: u64) -> Scribbler {
     let page: OwnedFd = seat.files().page.try_clone_to_owned().unwrap();
     fcntl_setfd(&page, FdFlags::empty()).unwrap();
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["role_scribble_for_ever", "--exact", "--ignored", "--nocapture"])
         .env(PAGE, format!("{} {seed}", page.as_raw_fd()))
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert!(lines.map_while(Result::ok).any(|line| line.contains("scribbling")), "it died");
-    child
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut said = lines.by_ref().map_while(Result::ok);
+    assert!(said.any(|line| line.contains("scribbling")), "it died");
+    Scribbler { child, lines }
 }
 
 #[test]
@@ -66,7 +87,14 @@ fn role_scribble_for_ever() {
     println!("\nscribbling");
     // Source of the numbers: Marsaglia, Xorshift RNGs, 2003.
     let mut noise: u64 = seed.parse().unwrap();
-    loop {
+    static IS_OVER: AtomicBool = AtomicBool::new(false);
+    thread::spawn(|| {
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        IS_OVER.store(true, Relaxed);
+    });
+    let mut written = 0_u64;
+    // A request only; it carries no memory.
+    while !IS_OVER.load(Relaxed) {
         noise ^= noise << 13;
         noise ^= noise >> 7;
         noise ^= noise << 17;
@@ -84,7 +112,9 @@ fn role_scribble_for_ever() {
             _ => (noise >> 8) % 10_000,
         };
         word.store(value, Relaxed);
+        written += 1;
     }
+    println!("wrote {written}");
 }
 
 fn append(writer: &mut Writer, number: u64) {
@@ -107,7 +137,7 @@ fn write_beside(policy: Policy, keep_ns: Option<u64>) -> WriterStatistics {
     let mut honest = log.attach(ReaderConfig::default()).unwrap();
     let config = ReaderConfig { policy, window: MAX_WINDOW, start: Start::Segment };
     let seats = [(); 2].map(|()| log.attach_remote(config).unwrap());
-    let mut scribblers: Vec<_> =
+    let scribblers: Vec<_> =
         (1_u64..).zip(&seats).map(|(seed, seat)| spawn_scribbler(seat, seed * 7919)).collect();
     for number in 0..packets {
         append(&mut writer, number);
@@ -116,11 +146,8 @@ fn write_beside(policy: Policy, keep_ns: Option<u64>) -> WriterStatistics {
             drain(&mut honest);
         }
     }
-    for scribbler in &mut scribblers {
-        assert!(scribbler.try_wait().unwrap().is_none(), "it scribbled to the end");
-        scribbler.kill().unwrap();
-        scribbler.wait().unwrap();
-    }
+    let written: u64 = scribblers.into_iter().map(Scribbler::end).sum();
+    println!("\nscribbled {written} words");
     let statistics = writer.statistics();
     drop(writer);
     drain(&mut honest);

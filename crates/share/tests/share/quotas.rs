@@ -11,13 +11,14 @@ use burstline_share::{
 use crate::common::{Directory, append, open, publish, read, refusal, until};
 use crate::permissions::{as_nobody, for_root};
 
-/// Another user calls until 100 of its calls are refused; the others are within its share. Other
-/// refusals fail the test, unless `may_be` ignores them.
+/// Another user calls until 100 of its calls are refused, or `BURSTLINE_STORM`; the others are
+/// within its share. Other refusals fail the test, unless `may_be` ignores them.
 fn storm(call: impl Fn() -> Result<(), ShareError> + Sync, may_be: fn(&Refusal) -> bool) {
+    let calls = std::env::var("BURSTLINE_STORM").map_or(100, |calls| calls.parse().unwrap());
     let began = Instant::now();
     let (mut heard, mut refused) = (0_u64, 0);
     as_nobody(&[], || {
-        while refused < 100 {
+        while refused < calls {
             match call().map_err(refusal) {
                 Ok(()) => heard += 1,
                 Err(Refusal::TooOften { uid: 65_534, most: 200 }) => refused += 1,
@@ -56,10 +57,23 @@ fn who_held_the_writer_up_does_not_do_it_again_by_attaching_anew() {
 #[test]
 fn a_storm_of_attaches_is_bounded_and_leaves_others_alone() {
     let Some((_directory, name)) = for_root() else { return };
-    let (_publisher, ..) = publish(&PublishConfig { mode: 0o666, ..PublishConfig::new(&name) });
-    // The publisher may not have noticed yet that the previous readers left.
-    storm(|| open(&name).map(drop), |refusal| matches!(refusal, Refusal::UsersSeats { .. }));
-    open(&name).unwrap();
+    let config = PublishConfig { mode: 0o666, ..PublishConfig::new(&name) };
+    let (_publisher, _log, mut writer) = publish(&config);
+    let mut own = open(&name).unwrap();
+    let (name, mut written, mut seen) = (&name, 0, 0);
+    thread::scope(|scope| {
+        // The publisher may not have noticed yet that the previous readers left.
+        let may_be = |refusal: &Refusal| matches!(refusal, Refusal::UsersSeats { .. });
+        let storming = scope.spawn(move || storm(|| open(name).map(drop), may_be));
+        while !storming.is_finished() {
+            append(&mut writer, written, written + 32);
+            written += 32;
+            seen += read(&mut own.readers[0]);
+        }
+        storming.join().unwrap();
+    });
+    assert_eq!(seen, written, "the reader of the same user as the writer has every packet");
+    open(name).unwrap();
 }
 
 #[test]

@@ -12,7 +12,7 @@
 //!
 //! If both lead [`REACH`] bytes on, those of the current section are taken, not those of another.
 //! Bytes may also be missing where the lengths of two packets agree. The first one then reaches
-//! over those between them, and ends where no block starts. So a block in it is real if it leads on.
+//! over those between them, and ends where no block starts. A block in it that leads on is real.
 //!
 //! If a section header is on the way to a bad block, it may be part of a packet, and is passed.
 
