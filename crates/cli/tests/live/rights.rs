@@ -14,7 +14,7 @@ use crate::support::endless::{end, start};
 use crate::support::live::{statuses, wait_until};
 use crate::support::{
     Directory, PROGRAM, REAL, assert_closed, assert_says, command, is_root, other, other_or_skip,
-    run_json,
+    run, run_json,
 };
 
 /// Returns an unprivileged user.
@@ -115,6 +115,42 @@ fn held(process: u32) -> Vec<Held> {
     status.map(|status| Held::of(&status)).collect()
 }
 
+/// Verbs that read no packets, start other programs and jobs, or ask what root may do.
+const NO_JOBS: [&str; 13] = [
+    "fetch",
+    "query",
+    "lab",
+    "run",
+    "demo",
+    "doctor",
+    "ports",
+    "top",
+    "explain",
+    "extcap",
+    "version",
+    "completions",
+    "man",
+];
+
+/// Verbs of the tests below.
+const JOBS: [&str; 14] = [
+    "count", "capture", "merge", "bounce", "generate", "switch", "balance", "replay", "flows",
+    "info", "check", "recover", "extract", "index",
+];
+
+#[test]
+fn the_rights_of_each_verb_are_looked_at() {
+    let help = run(&["--help"]).stdout;
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let listed = listed.take_while(|line| !line.is_empty());
+    let mut verbs: Vec<_> = listed.filter_map(|line| line.split_whitespace().next()).collect();
+    verbs.retain(|verb| *verb != "help");
+    verbs.sort_unstable();
+    let mut known = [&JOBS[..], &NO_JOBS].concat();
+    known.sort_unstable();
+    assert_eq!(verbs, known);
+}
+
 /// Jobs whose threads all become nobody; their sources and outputs are open by then.
 #[test]
 fn root_becomes_nobody_before_packets_come() {
@@ -154,10 +190,15 @@ fn root_stays_for_files_that_are_made_later_and_nothing_else() {
     let directory = Directory::new("rights-later");
     let file = directory.file("x.pcapng");
     let name = directory.file("tap");
+    let (log, tree) = (format!("log:{name}"), directory.file("flows"));
     for job in [
         &["capture", "gen:?rate=10000", "-w", &file, "-b", "packets:1000", "-b", "files:2"][..],
         &["capture", "gen:?rate=1000", "--publish", &name],
         &["capture", "gen:?rate=1000", "-w", &file, "--on-close", "true {}"],
+        &["generate", "-o", &log, "--rate", "1000"],
+        &["balance", "gen:?rate=1000", "--workers", "2", "-o", "null:"],
+        &["replay", REAL, "-o", "null:", "--loops", "0"],
+        &["flows", "gen:?rate=1000", "-o", &tree],
     ] {
         let running = start(job);
         let process = running.child.id();

@@ -26,19 +26,37 @@ pub(crate) fn for_root() -> Option<(Directory, String)> {
     is_root.then(Directory::with_tap)
 }
 
-/// Runs `work` on a thread as another user, without capabilities.
+/// Runs `work` on a thread as nobody, without capabilities.
 pub(crate) fn as_nobody<T: Send>(groups: &[u32], work: impl FnOnce() -> T + Send) -> T {
+    as_user(NOBODY, groups, work)
+}
+
+/// Runs `work` on a thread as another user, without capabilities.
+fn as_user<T: Send>(number: u32, groups: &[u32], work: impl FnOnce() -> T + Send) -> T {
     let groups: Vec<Gid> = groups.iter().map(|&group| Gid::from_raw(group)).collect();
     thread::scope(|scope| {
         let there = scope.spawn(|| {
             set_thread_groups(&groups).unwrap();
-            set_thread_gid(Gid::from_raw(NOBODY)).unwrap();
-            let user = Uid::from_raw(NOBODY);
+            set_thread_gid(Gid::from_raw(number)).unwrap();
+            let user = Uid::from_raw(number);
             set_thread_res_uid(user, user, user).unwrap();
             work()
         });
         there.join().unwrap()
     })
+}
+
+#[test]
+fn a_hundred_users_who_were_not_asked_in_are_refused() {
+    const USERS: std::ops::Range<u32> = 40_000..40_100;
+    let Some((_directory, name)) = for_root() else { return };
+    let (publisher, ..) = publish(&PublishConfig { mode: 0o660, ..PublishConfig::new(&name) });
+    for number in USERS {
+        let error = as_user(number, &[], || open(&name)).unwrap_err();
+        assert!(matches!(error, ShareError::NotAllowed { uid, .. } if uid == number), "{error}");
+    }
+    assert!(publisher.readers().is_empty());
+    burstline_skip::ledger(USERS.len() as u64, USERS.len() as u64, &[]);
 }
 
 #[test]
