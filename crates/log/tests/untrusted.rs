@@ -104,12 +104,13 @@ fn a_writer_that_scribbles_over_everything_does_its_readers_no_harm() {
         }
         let packets = own_memory(&log, &format!("burstline-{name}"));
         let control = own_memory(&log, &format!("burstline-{name}-control"));
-        let is_over = AtomicBool::new(false);
+        let (is_over, scribbled) = (AtomicBool::new(false), AtomicU64::new(0));
         thread::scope(|scope| {
             scope.spawn(|| {
                 let mut noise = Noise(seed);
                 while !is_over.load(Relaxed) {
                     (0..8).for_each(|_| noise.scribble(packets));
+                    scribbled.fetch_add(8, Relaxed);
                     // Also append sound packets, so that there is something to read.
                     append(&mut writer, noise.next() % 1000);
                     writer.publish();
@@ -124,7 +125,8 @@ fn a_writer_that_scribbles_over_everything_does_its_readers_no_harm() {
             assert!(status.success() && said.contains("survived"), "{status}: {said}");
         });
         let line = said.lines().find(|line| line.contains("survived")).unwrap();
-        eprintln!("{line}");
+        eprintln!("{line}, {scribbled:?} words scribbled meanwhile");
+        assert!(scribbled.into_inner() > 0);
         burstline_skip::ledger(looks(), looks(), &[]);
     }
 }

@@ -143,6 +143,9 @@ fn the_rights_of_each_verb_are_looked_at() {
     let help = run(&["--help"]).stdout;
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let listed = listed.take_while(|line| !line.is_empty());
+    // A line with more spaces continues the one before it.
+    let listed =
+        listed.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
     let mut verbs: Vec<_> = listed.filter_map(|line| line.split_whitespace().next()).collect();
     verbs.retain(|verb| *verb != "help");
     verbs.sort_unstable();

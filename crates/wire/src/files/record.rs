@@ -136,7 +136,8 @@ pub enum DamageKind {
         limit: u32,
     },
     /// A block length that is not a multiple of 4, below 12, or above the limit. Or a possible one
-    /// above 512 KiB, if the file has had more bytes of such blocks than a sound one can have.
+    /// above 512 KiB, if the file has had more bytes of such blocks than a sound one can have. Or
+    /// one that is there by chance: real blocks start within the block, and none behind it.
     #[error("block of type {block_type:#x} has length {length}")]
     BlockLength {
         /// Type of the block.

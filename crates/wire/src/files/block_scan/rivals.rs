@@ -13,6 +13,8 @@
 //! If both lead [`REACH`] bytes on, those of the current section are taken, not those of another.
 //! Bytes may also be missing where the lengths of two packets agree. The first one then reaches
 //! over those between them, and ends where no block starts. A block in it that leads on is real.
+//! Nothing tells a sound packet from that if damage is right behind it, and the packets of one
+//! sender fill the next [`REACH`] bytes.
 //!
 //! If a section header is on the way to a bad block, it may be part of a packet, and is passed.
 
@@ -97,15 +99,16 @@ impl Decoder {
         bytes: usize,
         at_end: bool,
     ) -> Candidate {
-        if here.len() < USUAL_NEED && !at_end {
-            // A block behind it may be of a type that is not known here.
-            let bytes = if here.len() < bytes + 8 { bytes + 8 } else { USUAL_NEED };
-            return Candidate::Need(bytes);
-        }
-        let next = place(here, self.offset, bytes, self.swapped);
-        let is_last = here.len() == bytes;
-        if is_last || block_behind(here, bytes, next.swapped, true).is_ok() {
+        if here.len() == bytes && at_end {
             return Candidate::No;
+        }
+        // It may be of a type that is not known here, or of another byte order.
+        let next = place(here, self.offset, bytes, self.swapped);
+        match block_behind(here, bytes, next.swapped, at_end) {
+            Ok(_) => return Candidate::No,
+            Err(Candidate::Need(bytes)) => return Candidate::Need(bytes),
+            Err(_) if here.len() < USUAL_NEED && !at_end => return Candidate::Need(USUAL_NEED),
+            Err(_) => {}
         }
         let (start, least) = (self.offset, self.offset + REACH as u64 + 1);
         for at in (4..bytes).step_by(4) {
