@@ -1,5 +1,5 @@
 //! A hostile reader process writes to everything it can, its own page: random values, at full
-//! speed, without end. Neither the writer nor the other readers lose a packet.
+//! speed, until it is told to end. Neither the writer nor the other readers lose a packet.
 //!
 //! The kernel refuses writes to other memory: see the tests of `burstline_sys::memory`.
 #![cfg(not(miri))]
@@ -45,7 +45,10 @@ struct Scribbler {
 impl Scribbler {
     /// Ends it, and returns how many words it wrote.
     fn end(mut self) -> u64 {
-        assert!(self.child.try_wait().unwrap().is_none(), "it scribbled to the end");
+        assert!(
+            self.child.try_wait().unwrap().is_none(),
+            "the scribbler died before it was told to end"
+        );
         drop(self.child.stdin.take());
         let written = self.lines.by_ref().map_while(Result::ok);
         let written = written.filter_map(|line| line.strip_prefix("wrote ")?.parse().ok()).next();
@@ -60,7 +63,7 @@ fn spawn_scribbler(seat: &RemoteSeat, seed: u64) -> Scribbler {
     let page: OwnedFd = seat.files().page.try_clone_to_owned().unwrap();
     fcntl_setfd(&page, FdFlags::empty()).unwrap();
     let mut child = Command::new(env::current_exe().unwrap())
-        .args(["role_scribble_for_ever", "--exact", "--ignored", "--nocapture"])
+        .args(["role_scribble_until_told", "--exact", "--ignored", "--nocapture"])
         .env(PAGE, format!("{} {seed}", page.as_raw_fd()))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -74,7 +77,7 @@ fn spawn_scribbler(seat: &RemoteSeat, seed: u64) -> Scribbler {
 
 #[test]
 #[ignore = "the other process of the tests below"]
-fn role_scribble_for_ever() {
+fn role_scribble_until_told() {
     let text = env::var(PAGE).expect("started by a test below");
     let (page, seed) = text.split_once(' ').unwrap();
     let page: RawFd = page.parse().unwrap();
@@ -88,6 +91,7 @@ fn role_scribble_for_ever() {
     // Source of the numbers: Marsaglia, Xorshift RNGs, 2003.
     let mut noise: u64 = seed.parse().unwrap();
     static IS_OVER: AtomicBool = AtomicBool::new(false);
+    // The parent closes this input to end it; so does its death.
     thread::spawn(|| {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         IS_OVER.store(true, Relaxed);

@@ -47,13 +47,13 @@ fn as_user<T: Send>(number: u32, groups: &[u32], work: impl FnOnce() -> T + Send
 }
 
 #[test]
-fn a_hundred_users_who_were_not_asked_in_are_refused() {
+fn a_hundred_users_without_the_group_are_refused() {
     const USERS: std::ops::Range<u32> = 40_000..40_100;
     let Some((_directory, name)) = for_root() else { return };
     let group = Some(GROUP);
     let config = PublishConfig { mode: 0o660, group, ..PublishConfig::new(&name) };
     let (publisher, ..) = publish(&config);
-    // One of them is asked in by a group, so it is not the folder that keeps them out.
+    // With the group, the first of them may attach: so the folder does not keep them out.
     as_user(USERS.start, &[GROUP], || open(&name).map(drop)).unwrap();
     for number in USERS {
         let error = as_user(number, &[], || open(&name)).unwrap_err();

@@ -11,14 +11,14 @@ use burstline_share::{
 use crate::common::{Directory, append, open, publish, read, refusal, until};
 use crate::permissions::{as_nobody, for_root};
 
-/// Another user calls until 100 of its calls are refused, or `BURSTLINE_STORM`; the others are
-/// within its share. Other refusals fail the test, unless `may_be` ignores them.
+/// Another user calls until 100 calls are refused, or the number in `BURSTLINE_STORM`. Those that
+/// are heard must be within its share. Other refusals fail the test, unless `may_be` accepts them.
 fn storm(call: impl Fn() -> Result<(), ShareError> + Sync, may_be: fn(&Refusal) -> bool) {
-    let calls = std::env::var("BURSTLINE_STORM").map_or(100, |calls| calls.parse().unwrap());
+    let most_refused = std::env::var("BURSTLINE_STORM").map_or(100, |calls| calls.parse().unwrap());
     let began = Instant::now();
     let (mut heard, mut refused) = (0_u64, 0);
     as_nobody(&[], || {
-        while refused < calls {
+        while refused < most_refused {
             match call().map_err(refusal) {
                 Ok(()) => heard += 1,
                 Err(Refusal::TooOften { uid: 65_534, most: 200 }) => refused += 1,

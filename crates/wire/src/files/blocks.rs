@@ -117,7 +117,7 @@ impl Decoder {
             // It is not searched behind it: its lengths were right when its chain was followed.
             return self.skip(bytes, DamageKind::StraySection);
         }
-        if let Some(turn) = self.pass_torn(here, bytes, at_end) {
+        if let Some(turn) = self.lose_spliced(block_type, here, bytes, at_end) {
             return turn;
         }
         self.swapped = swapped;
@@ -134,12 +134,18 @@ impl Decoder {
         Turn::say(bytes, Step::Damage(damage))
     }
 
-    /// Passes a packet block of a plain file whose lengths agree by chance: its start belongs to
-    /// one packet, its end to another, and the packets between them are not lost.
+    /// Loses a packet block of a plain file that is spliced (see `rivals`), so that the packets in
+    /// it are found. Not in a pipe: it may stay silent for a long time behind the block.
     ///
-    /// Cost: two words of the next block. A pipe may stay silent there, so it is not checked.
-    fn pass_torn(&mut self, here: &[u8], bytes: usize, at_end: bool) -> Option<Turn> {
-        let block_type = word(here, 0, self.swapped);
+    /// Cost: two words if a possible block is behind it, otherwise that of
+    /// [`is_spliced`](Self::is_spliced).
+    fn lose_spliced(
+        &mut self,
+        block_type: u32,
+        here: &[u8],
+        bytes: usize,
+        at_end: bool,
+    ) -> Option<Turn> {
         let is_packet = matches!(block_type, ENHANCED_PACKET | SIMPLE_PACKET | OBSOLETE_PACKET);
         if !is_packet || self.live || self.slots.is_some() {
             return None;
@@ -149,7 +155,7 @@ impl Decoder {
         if is_known(next) && (MIN_BLOCK..=MAX_BLOCK).contains(&length) {
             return None;
         }
-        match self.is_torn(here, bytes, at_end) {
+        match self.is_spliced(here, bytes, at_end) {
             Candidate::Yes => {
                 let kind = DamageKind::BlockLength { block_type, length: bytes as u32 };
                 Some(self.lose_block(here, kind))

@@ -263,8 +263,8 @@ impl Decoder {
         Some((record, bytes))
     }
 
-    /// Returns an Enhanced Packet Block without options, whose lengths agree and which another one
-    /// follows, or `None` if the slow path has to judge.
+    /// Returns an Enhanced Packet Block without options whose lengths agree, if another follows it.
+    /// `None`: the slow path judges, as a block that none follows may be spliced.
     #[inline(always)]
     fn short_block<const SWAPPED: bool>(&self, chunk: &[u8], at: usize) -> Option<(Record, usize)> {
         let head: &[u8; 28] = chunk.get(at..)?.first_chunk()?;

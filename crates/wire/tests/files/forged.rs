@@ -168,23 +168,29 @@ fn a_bad_block_that_real_ones_lead_to_is_as_far_as_it_is() {
     assert_eq!(lengths, [60, 468, 368, 60, 60]);
 }
 
-/// Bytes are missing from a packet to another one, and the first one's length is there by chance.
+/// The start of one packet's block, and then a later place of the file: the length there agrees by
+/// chance.
 #[test]
 fn a_length_that_agrees_by_chance_hides_no_packet() {
     const LENGTH: usize = 364;
+    /// The block of the packet of 100 bytes.
+    const SHORT: usize = 132;
     for order in ORDERS {
         let block = |packet: &[u8]| enhanced(order, 0, 1, packet, packet.len() as u32, &[]);
         let packets = [60, LENGTH, 100, LENGTH - 32, 60].map(|length| payload(1, length));
         let before = [section(order), interface(order, 1, 0, &[]), block(&packets[0])].concat();
-        let torn = before.len();
+        let spliced_at = before.len();
         let [next, after] = [&packets[1..], &packets[2..]]
             .map(|packets| packets.iter().flat_map(|packet| block(packet)).collect::<Vec<_>>());
-        // Its end is the next packet's captured length, or the beginning of a later block.
+        // The word at its end is the captured length of the next packet, or the length of a later
+        // block. The captured length ends 24 bytes behind a block's start.
         let head = order.words(&[6, LENGTH as u32]).to_vec();
         let as_length = [head, vec![0xFF; LENGTH - 32], next].concat();
-        let start = &block(&vec![7; LENGTH - 32])[..LENGTH - 8 - 132];
+        let start = &block(&vec![7; LENGTH - 32])[..LENGTH - 8 - SHORT];
         let as_block = [start, &after].concat();
-        for (rest, skipped, first) in [(as_length, LENGTH - 24, 1), (as_block, LENGTH - 140, 2)] {
+        for (rest, skipped, first) in
+            [(as_length, LENGTH - 24, 1), (as_block, LENGTH - 8 - SHORT, 2)]
+        {
             let file = [&before[..], &rest].concat();
             for chunk in [LENGTH, usize::MAX] {
                 let decoded = decode_with(&mut Decoder::new(), &file, chunk);
@@ -192,7 +198,7 @@ fn a_length_that_agrees_by_chance_hides_no_packet() {
                 let real = packets[..1].iter().chain(&packets[first..]);
                 assert!(found.eq(real), "{first}: {:?}", decoded.damage);
                 let kind = DamageKind::BlockLength { block_type: 6, length: LENGTH as u32 };
-                let damage = Damage { offset: torn as u64, kind, skipped: skipped as u64 };
+                let damage = Damage { offset: spliced_at as u64, kind, skipped: skipped as u64 };
                 assert_eq!(decoded.damage, [damage]);
             }
         }

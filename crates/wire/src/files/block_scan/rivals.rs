@@ -11,12 +11,14 @@
 //! before it: those that lead further are real.
 //!
 //! If both lead [`REACH`] bytes on, those of the current section are taken, not those of another.
-//! Bytes may also be missing where the lengths of two packets agree. The first one then reaches
-//! over those between them, and ends where no block starts. A block in it that leads on is real.
-//! Nothing tells a sound packet from that if damage is right behind it, and the packets of one
-//! sender fill the next [`REACH`] bytes.
-//!
 //! If a section header is on the way to a bad block, it may be part of a packet, and is passed.
+//!
+//! A block may also be spliced: bytes are missing from the middle of one packet to a later place.
+//! If the lengths at both ends agree by chance, this looks like one block, and hides the real ones
+//! in it. No block is behind it. So a block in it that leads further than a packet is long is real.
+//!
+//! One case looks the same: a sound packet that contains blocks, with damage right behind it. They
+//! must lead [`REACH`] bytes on, so its sender must have filled those, too.
 
 use super::super::block_type::SECTION;
 use super::super::blocks::is_known;
@@ -61,12 +63,10 @@ impl Decoder {
         }
         let first = (self.section_start.wrapping_sub(start + 1) % 4) as usize + 1;
         for at in (first..chain.least.min(here.len())).step_by(4) {
-            let block_type = word(here, at, self.swapped);
-            let is_other = block_type == SECTION || !is_known(block_type);
-            if is_other || chain.starts.binary_search(&at).is_ok() {
+            if chain.starts.binary_search(&at).is_ok() {
                 continue;
             }
-            let rival = Place { offset: start + at as u64, swapped: self.swapped };
+            let Some(rival) = self.rival(here, start, at) else { continue };
             let leads = self.rival_ends.follow(rival, least, |block| {
                 let at = (block.offset - start) as usize;
                 match block_behind(here, at, block.swapped, at_end) {
@@ -88,12 +88,19 @@ impl Decoder {
         Ok(0)
     }
 
-    /// Returns whether the block of `bytes` bytes at the start of `here` is the start of one packet
-    /// and the end of another. No block is behind it then, but one in it leads to the file's end or
-    /// further than a packet is long.
+    /// Returns the place `at` in `here`, if a block of a known type may start there. A section
+    /// header may not. `here` is at `start` in the file.
+    fn rival(&self, here: &[u8], start: u64, at: usize) -> Option<Place> {
+        let block_type = word(here, at, self.swapped);
+        let may_start = block_type != SECTION && is_known(block_type);
+        may_start.then(|| Place { offset: start + at as u64, swapped: self.swapped })
+    }
+
+    /// Returns whether the block of `bytes` bytes at the start of `here` is spliced. `Need` if more
+    /// bytes are needed.
     ///
     /// Cost: a step for each four bytes of the block, and for each block that they lead to.
-    pub(in super::super) fn is_torn(
+    pub(in super::super) fn is_spliced(
         &mut self,
         here: &[u8],
         bytes: usize,
@@ -102,7 +109,7 @@ impl Decoder {
         if here.len() == bytes && at_end {
             return Candidate::No;
         }
-        // It may be of a type that is not known here, or of another byte order.
+        // The next block may be of an unknown type, or begin a section of another byte order.
         let next = place(here, self.offset, bytes, self.swapped);
         match block_behind(here, bytes, next.swapped, at_end) {
             Ok(_) => return Candidate::No,
@@ -112,11 +119,7 @@ impl Decoder {
         }
         let (start, least) = (self.offset, self.offset + REACH as u64 + 1);
         for at in (4..bytes).step_by(4) {
-            let block_type = word(here, at, self.swapped);
-            if block_type == SECTION || !is_known(block_type) {
-                continue;
-            }
-            let rival = Place { offset: start + at as u64, swapped: self.swapped };
+            let Some(rival) = self.rival(here, start, at) else { continue };
             let leads = self.rival_ends.follow(rival, least, |block| {
                 let at = (block.offset - start) as usize;
                 if at == here.len() {
