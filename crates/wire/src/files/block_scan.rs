@@ -200,12 +200,7 @@ fn place(here: &[u8], start: u64, at: usize, swapped: bool) -> Place {
 }
 
 /// Returns where the block at `at` ends. `Err` if it is none, or more bytes are needed.
-pub(super) fn block_behind(
-    here: &[u8],
-    at: usize,
-    swapped: bool,
-    at_end: bool,
-) -> Result<usize, Candidate> {
+fn block_behind(here: &[u8], at: usize, swapped: bool, at_end: bool) -> Result<usize, Candidate> {
     let cut = |bytes: usize| if at_end { Candidate::No } else { Candidate::Need(bytes) };
     let head = here.get(at..at + 12).ok_or(cut(at + 12))?;
     let magics = [word(head, 8, false), word(head, 8, true)];

@@ -1,6 +1,6 @@
 //! pcapng blocks: each has its total length at both ends, so damage is detected immediately.
 
-use super::block_scan::{Candidate, block_behind};
+use super::block_scan::Candidate;
 use super::block_type::{
     CUSTOM, CUSTOM_NO_COPY, DECRYPTION_SECRETS, ENHANCED_PACKET, INTERFACE, NAME_RESOLUTION,
     OBSOLETE_PACKET, SECTION, SIMPLE_PACKET, STATISTICS,
@@ -9,7 +9,6 @@ use super::decoder::{SectionInterface, Turn};
 use super::interface::{Counters, Interface, Section};
 use super::options::{Malformed, packet_options};
 use super::record::{Damage, DamageKind, PacketOptions, Record, Step};
-use super::slots::State;
 use super::{
     BYTE_ORDER_MAGIC, CLOSING_BLOCK, Decoder, MAX_BLOCK, MAX_CAPTURED, MAX_CONTIGUOUS,
     MAX_INTERFACES, MAX_SECTIONS, TABLE_BLOCK, half, word,
@@ -120,33 +119,43 @@ impl Decoder {
             let damage = Damage { offset: self.offset, kind, skipped: length.into() };
             return Turn::say(bytes, Step::Damage(damage));
         }
+        if let Some(turn) = self.pass_torn(here, bytes, at_end) {
+            return turn;
+        }
         self.swapped = swapped;
         match self.body(block_type, &here[8..bytes - 4]) {
             Ok(None) => Turn::pass(bytes),
             Ok(Some(record)) => Turn::say(bytes, Step::Packet(record)),
-            Err(kind) => self.bad_block(here, bytes, kind, at_end),
+            Err(kind) => {
+                let (offset, skipped) = (self.offset, u64::from(length));
+                Turn::say(bytes, Step::Damage(Damage { offset, kind, skipped }))
+            }
         }
     }
 
-    /// Notes a block of `bytes` bytes whose body is bad. It is skipped whole, unless it is a packet
-    /// and no block is behind it. Its lengths may agree by chance then: its first bytes are a
-    /// block's, its last ones another's, and a real block starts between them.
-    fn bad_block(&mut self, here: &[u8], bytes: usize, kind: DamageKind, at_end: bool) -> Turn {
-        let is_sound = self.slots.as_ref().is_some_and(|slots| slots.state == State::Sound);
-        let is_last = here.len() == bytes && at_end;
-        let next = word(here, bytes + 4, self.swapped);
-        let is_long = (MAX_CONTIGUOUS..=MAX_BLOCK).contains(&next);
+    /// Passes a packet block of a plain file whose lengths agree by chance: its start belongs to
+    /// one packet, its end to another, and the packets between them are not lost.
+    ///
+    /// Cost: two words of the next block. A pipe may stay silent there, so it is not checked.
+    fn pass_torn(&mut self, here: &[u8], bytes: usize, at_end: bool) -> Option<Turn> {
         let block_type = word(here, 0, self.swapped);
         let is_packet = matches!(block_type, ENHANCED_PACKET | SIMPLE_PACKET | OBSOLETE_PACKET);
-        if is_packet && !is_sound && !is_last && !is_long {
-            match block_behind(here, bytes, self.swapped, at_end) {
-                Err(Candidate::Need(bytes)) if !self.live => return Turn::need(bytes),
-                Err(Candidate::No) => return self.lose_block(here, kind),
-                _ => {}
-            }
+        if !is_packet || self.live || self.slots.is_some() {
+            return None;
         }
-        let damage = Damage { offset: self.offset, kind, skipped: bytes as u64 };
-        Turn::say(bytes, Step::Damage(damage))
+        let behind = &here[bytes..];
+        let (next, length) = (word(behind, 0, self.swapped), word(behind, 4, self.swapped));
+        if is_known(next) && (MIN_BLOCK..=MAX_BLOCK).contains(&length) {
+            return None;
+        }
+        match self.is_torn(here, bytes, at_end) {
+            Candidate::Yes => {
+                let kind = DamageKind::BlockLength { block_type, length: bytes as u32 };
+                Some(self.lose_block(here, kind))
+            }
+            Candidate::No => None,
+            Candidate::Need(bytes) => Some(Turn::need(bytes)),
+        }
     }
 
     /// Returns whether a block of this type and length is possible at this file offset.

@@ -7,7 +7,7 @@ use super::segment::Recorded;
 use super::slots::Slots;
 use super::{
     BYTE_ORDER_MAGIC, FileKind, FormatError, Interface, MAX_CAPTURED, Resolution, Section,
-    block_type, order, word,
+    block_type, word,
 };
 use crate::headers::LinkType;
 
@@ -263,7 +263,8 @@ impl Decoder {
         Some((record, bytes))
     }
 
-    /// Returns an Enhanced Packet Block without options whose lengths agree, or `None`.
+    /// Returns an Enhanced Packet Block without options, whose lengths agree and which another one
+    /// follows, or `None` if the slow path has to judge.
     #[inline(always)]
     fn short_block<const SWAPPED: bool>(&self, chunk: &[u8], at: usize) -> Option<(Record, usize)> {
         let head: &[u8; 28] = chunk.get(at..)?.first_chunk()?;
@@ -275,8 +276,8 @@ impl Decoder {
         {
             return None;
         }
-        let trailing: &[u8; 4] = chunk.get(at + length as usize - 4..)?.first_chunk()?;
-        if order(u32::from_le_bytes(*trailing), SWAPPED) != length {
+        let end: &[u8; 8] = chunk.get(at + length as usize - 4..)?.first_chunk()?;
+        if word(end, 0, SWAPPED) != length || word(end, 4, SWAPPED) != block_type::ENHANCED_PACKET {
             return None;
         }
         let interface = self.section.get(read(8) as usize)?;

@@ -168,25 +168,33 @@ fn a_bad_block_that_real_ones_lead_to_is_as_far_as_it_is() {
     assert_eq!(lengths, [60, 468, 368, 60, 60]);
 }
 
-/// Bytes are missing between the start of a packet's block and the end of an earlier packet. The
-/// length of the next packet is where the block ends, and is the block's length.
+/// Bytes are missing from a packet to another one, and the first one's length is there by chance.
 #[test]
 fn a_length_that_agrees_by_chance_hides_no_packet() {
     const LENGTH: usize = 364;
     for order in ORDERS {
-        let mut file = [section(order), interface(order, 1, 0, &[])].concat();
-        let torn = file.len();
-        file.extend(order.words(&[6, LENGTH as u32]));
-        file.resize(torn + LENGTH - 24, 0xFF);
-        let real = [payload(1, LENGTH), payload(2, 60), payload(3, 60)];
-        for packet in &real {
-            file.extend(enhanced(order, 0, 1, packet, packet.len() as u32, &[]));
+        let block = |packet: &[u8]| enhanced(order, 0, 1, packet, packet.len() as u32, &[]);
+        let packets = [60, LENGTH, 100, LENGTH - 32, 60].map(|length| payload(1, length));
+        let before = [section(order), interface(order, 1, 0, &[]), block(&packets[0])].concat();
+        let torn = before.len();
+        let [next, after] = [&packets[1..], &packets[2..]]
+            .map(|packets| packets.iter().flat_map(|packet| block(packet)).collect::<Vec<_>>());
+        // Its end is the next packet's captured length, or the beginning of a later block.
+        let head = order.words(&[6, LENGTH as u32]).to_vec();
+        let as_length = [head, vec![0xFF; LENGTH - 32], next].concat();
+        let start = &block(&vec![7; LENGTH - 32])[..LENGTH - 8 - 132];
+        let as_block = [start, &after].concat();
+        for (rest, skipped, first) in [(as_length, LENGTH - 24, 1), (as_block, LENGTH - 140, 2)] {
+            let file = [&before[..], &rest].concat();
+            for chunk in [LENGTH, usize::MAX] {
+                let decoded = decode_with(&mut Decoder::new(), &file, chunk);
+                let found = decoded.packets.iter().map(|packet| &packet.bytes);
+                let real = packets[..1].iter().chain(&packets[first..]);
+                assert!(found.eq(real), "{first}: {:?}", decoded.damage);
+                let kind = DamageKind::BlockLength { block_type: 6, length: LENGTH as u32 };
+                let damage = Damage { offset: torn as u64, kind, skipped: skipped as u64 };
+                assert_eq!(decoded.damage, [damage]);
+            }
         }
-        let decoded = decode(&file);
-        let found = decoded.packets.iter().map(|packet| &packet.bytes);
-        assert!(found.eq(&real), "{:?}", decoded.damage);
-        let kind = DamageKind::CapturedLength { captured: u32::MAX, limit: LENGTH as u32 - 32 };
-        let damage = Damage { offset: torn as u64, kind, skipped: LENGTH as u64 - 24 };
-        assert_eq!(decoded.damage, [damage]);
     }
 }

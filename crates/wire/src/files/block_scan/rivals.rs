@@ -11,12 +11,15 @@
 //! before it: those that lead further are real.
 //!
 //! If both lead [`REACH`] bytes on, those of the current section are taken, not those of another.
+//! Bytes may also be missing where the lengths of two packets agree: the first one then reaches over
+//! those between them, and ends where no block starts. So a block in it is real if it leads on.
+//!
 //! If a section header is on the way to a bad block, it may be part of a packet, and is passed.
 
 use super::super::block_type::SECTION;
 use super::super::blocks::is_known;
 use super::super::chains::{DeadEnds, Place};
-use super::super::{Decoder, word};
+use super::super::{Decoder, USUAL_NEED, word};
 use super::{Candidate, REACH, block_behind, place};
 
 /// The blocks that follow a candidate.
@@ -81,6 +84,49 @@ impl Decoder {
             self.doubtful_to = least;
         }
         Ok(0)
+    }
+
+    /// Returns whether the block of `bytes` bytes at the start of `here` is the start of one packet
+    /// and the end of another. No block is behind it then, but one in it leads to the file's end or
+    /// further than a packet is long.
+    ///
+    /// Cost: a step for each four bytes of the block, and for each block that they lead to.
+    pub(in super::super) fn is_torn(
+        &mut self,
+        here: &[u8],
+        bytes: usize,
+        at_end: bool,
+    ) -> Candidate {
+        if here.len() < USUAL_NEED && !at_end {
+            // A block behind it may be of a type that is not known here.
+            let bytes = if here.len() < bytes + 8 { bytes + 8 } else { USUAL_NEED };
+            return Candidate::Need(bytes);
+        }
+        let next = place(here, self.offset, bytes, self.swapped);
+        let is_last = here.len() == bytes;
+        if is_last || block_behind(here, bytes, next.swapped, true).is_ok() {
+            return Candidate::No;
+        }
+        let (start, least) = (self.offset, self.offset + REACH as u64 + 1);
+        for at in (4..bytes).step_by(4) {
+            let block_type = word(here, at, self.swapped);
+            if block_type == SECTION || !is_known(block_type) {
+                continue;
+            }
+            let rival = Place { offset: start + at as u64, swapped: self.swapped };
+            let leads = self.rival_ends.follow(rival, least, |block| {
+                let at = (block.offset - start) as usize;
+                if at == here.len() {
+                    return Err(Candidate::Yes);
+                }
+                let behind = block_behind(here, at, block.swapped, true)?;
+                Ok(place(here, start, behind, block.swapped))
+            });
+            if matches!(leads, Candidate::Yes) {
+                return Candidate::Yes;
+            }
+        }
+        Candidate::No
     }
 
     /// Follows the blocks from a candidate at `start` in the file.
