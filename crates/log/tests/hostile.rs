@@ -50,8 +50,8 @@ impl Scribbler {
             "the scribbler died before it was told to end"
         );
         drop(self.child.stdin.take());
-        let written = self.lines.by_ref().map_while(Result::ok);
-        let written = written.filter_map(|line| line.strip_prefix("wrote ")?.parse().ok()).next();
+        let mut said = self.lines.by_ref().map_while(Result::ok);
+        let written = said.find_map(|line| line.strip_prefix("wrote ")?.parse().ok());
         assert!(self.child.wait().unwrap().success());
         written.unwrap()
     }

@@ -1,6 +1,7 @@
 //! Tells which kinds of pages a running program uses, by the kernel's accounting of each mapping.
 //! That is what the program got, not what it asked for.
 
+use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 use std::{fs, process, thread};
@@ -10,6 +11,9 @@ use crate::record::Pages;
 /// Counters of pages that are neither reserved nor small, in KiB.
 const TRANSPARENT: [&str; 3] = ["AnonHugePages", "ShmemPmdMapped", "FilePmdMapped"];
 const RESERVED: [&str; 2] = ["Shared_Hugetlb", "Private_Hugetlb"];
+
+/// How often threads are listed until two lists are the same.
+const LISTS_MOST: usize = 8;
 
 /// Returns the total for these processes and all their descendants.
 pub(crate) fn pages_of(processes: impl IntoIterator<Item = u32>) -> Pages {
@@ -23,11 +27,31 @@ pub(crate) fn pages_of(processes: impl IntoIterator<Item = u32>) -> Pages {
     all
 }
 
+/// Returns the folders of a process's threads.
+///
+/// A list that the kernel makes while a thread ends may stop there. Source: `next_tid` in
+/// fs/proc/base.c. So a list counts once the next one is the same.
+fn threads_of(process: u32) -> Vec<PathBuf> {
+    let list = || {
+        let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        threads.map(|thread| thread.path()).collect::<Vec<_>>()
+    };
+    let mut threads = list();
+    // Threads may come and go all the time.
+    for _ in 0..LISTS_MOST {
+        let last = std::mem::replace(&mut threads, list());
+        if threads == last {
+            break;
+        }
+    }
+    threads
+}
+
 fn children_of(process: u32) -> Vec<u32> {
     let mut all = Vec::new();
     // Each of its threads may have started processes.
-    for thread in fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
-        let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+    for thread in threads_of(process) {
+        let children = fs::read_to_string(thread.join("children")).unwrap_or_default();
         all.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
     }
     all
