@@ -42,5 +42,5 @@ pub(crate) use run::KEYS_OF_JOBS;
 pub(crate) use run::run;
 pub(crate) use shell::{completions, interfaces, man};
 pub(crate) use switch::{Opens, opens as switch_opens, switch};
-pub(crate) use top::top;
+pub(crate) use top::{top, top_port};
 pub(crate) use version::version;

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use burstline_sys::privileges;
 use serde_json::Value;
 
 use crate::Sensor;
@@ -160,6 +161,8 @@ fn listen(
     let (mut packets, mut text) = (child.stdout.take(), child.stderr.take());
     let copying = Arc::clone(shared);
     thread::Builder::new().name("copy".to_owned()).spawn(move || {
+        // If the kernel refuses, the threads that look at the packets report it.
+        let _ = privileges::give_up();
         let copied = match &mut packets {
             Some(packets) => copy(packets, &mut spool, bytes_most, &copying),
             None => Ok(()),
@@ -170,6 +173,7 @@ fn listen(
     })?;
     let hearing = Arc::clone(shared);
     thread::Builder::new().name("hear".to_owned()).spawn(move || {
+        let _ = privileges::give_up();
         text.iter_mut().for_each(|text| hear(text, &hearing));
         hearing.lock().is_heard = true;
     })?;
@@ -276,9 +280,7 @@ fn wait(
 fn judge(sensor: &Sensor, shared: &Shared, ended: &Ended) -> Answer {
     let mut progress = shared.lock();
     let said = std::mem::take(&mut progress.said);
-    let objects = said.lines().rev().filter(|line| line.starts_with('{'));
-    let report = objects.filter_map(|line| serde_json::from_str::<Value>(line).ok()).next();
-    let report = report.filter(|report| report["command"] == "extract");
+    let report = privileges::without_rights(|| report_in(&said)).ok().flatten();
     let bytes = progress.bytes;
     let why = match (ended, progress.error.take()) {
         (_, Some(error)) => {
@@ -308,6 +310,13 @@ fn judge(sensor: &Sensor, shared: &Shared, ended: &Ended) -> Answer {
         Some(why) => Outcome::Failed(why),
     };
     Answer { outcome, report, bytes }
+}
+
+/// Returns the report in the text of a sensor, which is not trusted.
+fn report_in(said: &str) -> Option<Value> {
+    let objects = said.lines().rev().filter(|line| line.starts_with('{'));
+    let report = objects.filter_map(|line| serde_json::from_str::<Value>(line).ok()).next();
+    report.filter(|report| report["command"] == "extract")
 }
 
 fn losses(report: &Value) -> String {

@@ -134,6 +134,35 @@ fn drain(reader: &mut Reader) {
     }
 }
 
+/// Writes beside two seats of others, whom two processes scribble for if `BURSTLINE_SCRIBBLERS` is 2.
+/// Campaign R17 counts the instructions of [`write_alone`] with and without them.
+#[test]
+#[ignore = "campaign R17 runs it under valgrind"]
+fn role_write_beside_pages() {
+    // Segments as a job has them.
+    let config = of_segments("hostile", SEGMENTS, 256 << 10);
+    let (log, mut writer) = Log::create(config).unwrap();
+    let config =
+        ReaderConfig { window: MAX_WINDOW, start: Start::Segment, ..ReaderConfig::default() };
+    let seats = [(); 2].map(|()| log.attach_remote(config).unwrap());
+    let count = env::var("BURSTLINE_SCRIBBLERS").map_or(0, |n| n.parse().unwrap());
+    let scribblers: Vec<_> =
+        (1..).zip(&seats).take(count).map(|(seed, seat)| spawn_scribbler(seat, seed)).collect();
+    write_alone(&mut writer);
+    let written: u64 = scribblers.into_iter().map(Scribbler::end).sum();
+    assert_eq!((written > 0, writer.statistics().full), (count > 0, 0));
+}
+
+#[inline(never)]
+fn write_alone(writer: &mut Writer) {
+    for number in 0..PACKETS {
+        append(writer, number);
+        if number % 16 == 15 {
+            writer.publish();
+        }
+    }
+}
+
 /// Writes beside a hostile and an honest reader, and returns the writer's counters.
 fn write_beside(policy: Policy, keep_ns: Option<u64>) -> WriterStatistics {
     let packets = std::env::var("BURSTLINE_PACKETS").map_or(PACKETS, |n| n.parse().unwrap());

@@ -18,15 +18,18 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use burstline_engine::InlineOptions;
+use burstline_fleet::{Sensors, query_programs, query_pythons};
 use burstline_port::{Address, FileNaming, PortTable, Rotation, SetPlaces, striped_paths};
 use burstline_share::{folder_to_publish, folders_of_names};
 use burstline_sys::pcap;
 use burstline_sys::privileges::{self, Access, CallFilter, Confinement, Need, Refusal, Ruleset};
 use burstline_sys::users::{self, Account};
 
-use crate::args::{CaptureArgs, LinkTypes, LogArgs, NOTHING, OutputArgs, SwitchArgs, Verb};
+use crate::args::{
+    CaptureArgs, FetchArgs, Lab, LinkTypes, LogArgs, NOTHING, OutputArgs, SwitchArgs, Verb,
+};
 use crate::failure::{Failure, complain};
-use crate::verbs::{Opens, switch_opens};
+use crate::verbs::{Opens, switch_opens, top_port};
 
 /// The variable that sets how strictly the list of system calls is enforced.
 const VARIABLE: &str = "BURSTLINE_CONFINE";
@@ -56,11 +59,15 @@ const READ: [&str; 15] = [
 struct Wants {
     /// Files and folders opened later.
     paths: Vec<(PathBuf, Access)>,
+    /// Folders whose programs the job runs, with what they read there.
+    programs: Vec<PathBuf>,
     /// TCP ports that the job connects to.
     tcp_ports: Vec<u16>,
     calls: Vec<Need>,
     /// Whether the job must keep the uid that started it.
     takes_user: bool,
+    /// The user that root becomes instead of nobody.
+    user: Option<Account>,
     /// Whether the job opens paths that are not known yet, or that a library chooses.
     opens_anything: bool,
     /// Whether a library or another program makes its own system calls.
@@ -80,7 +87,11 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     }
     let user = match verb.successor() {
         Some(named) => Some(named.clone()),
-        None => nobody().filter(|_| !wants.takes_user),
+        None if wants.takes_user => None,
+        None => match &wants.user {
+            Some(user) => Some(user.clone()).filter(privileges::can_become),
+            None => nobody(),
+        },
     };
     let files = match wants.opens_anything {
         true => None,
@@ -127,6 +138,9 @@ fn rules(wants: &Wants) -> std::io::Result<Option<Ruleset>> {
     rules.allow(Path::new("/dev/null"), Access::Write)?;
     for (path, access) in &wants.paths {
         rules.allow(path, *access)?;
+    }
+    for folder in &wants.programs {
+        rules.allow_programs(folder)?;
     }
     for port in &wants.tcp_ports {
         rules.allow_tcp(*port)?;
@@ -225,9 +239,49 @@ impl Wants {
                 wants.read_set(places);
             }
             Verb::Info(_) | Verb::Check(_) | Verb::Recover(_) | Verb::Index(_) => {}
+            Verb::Fetch(args) => wants.fetch(args),
+            Verb::Query(args) => wants.query(&args.tree),
+            // Its thread that opens ports and files keeps its rights: it opens more later.
+            Verb::Demo(_) => wants.calls.push(Need::Maps),
+            // Publishers and jobs send text. Extcap also executes `capture`, which names its own.
+            Verb::Doctor(_) | Verb::Extcap(_) => {}
+            Verb::Top(args) => {
+                wants.tcp_ports.extend(args.address.as_deref().and_then(top_port));
+                wants.calls.push(Need::Collector);
+            }
+            // The thread that serves metrics asks jobs, at ports that the kernel chooses.
+            Verb::Run(_) => {
+                wants.opens_anything = true;
+                wants.calls.push(Need::Collector);
+            }
+            Verb::Lab(args) => match &args.what {
+                Lab::Rfc2544(args) => wants.use_ports(args.tx.iter().chain(&args.rx)),
+                _ => return None,
+            },
             _ => return None,
         }
         Some(wants)
+    }
+
+    fn fetch(&mut self, args: &FetchArgs) {
+        // Its errors are reported when the file is read.
+        let files = Sensors::read(&args.sensors).map_or(0, |sensors| sensors.sensors.len());
+        let paths = vec![std::env::temp_dir()];
+        self.read_set(SetPlaces { paths, files });
+    }
+
+    /// Python and DuckDB read a tree: as its owner, if he may run the same Python.
+    fn query(&mut self, tree: &Path) {
+        self.paths.push((tree.to_owned(), Access::Read));
+        self.programs.extend(query_programs());
+        self.calls_anything = true;
+        let owner = (users::effective_user() == 0).then(|| users::owner_of(tree)).flatten();
+        let ours = query_pythons();
+        let is_able = |owner: &Account| {
+            privileges::without_rights_as(owner, query_pythons).is_ok_and(|theirs| theirs == ours)
+        };
+        self.user = owner.filter(is_able);
+        self.takes_user = self.user.is_none();
     }
 
     fn capture(&mut self, args: &CaptureArgs) {

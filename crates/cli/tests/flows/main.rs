@@ -12,3 +12,4 @@ mod flows_faults;
 mod flows_places;
 mod ipfix;
 mod query;
+mod rights;

@@ -1,30 +1,19 @@
 //! Rights of threads once everything is open: only those that packets need. With `-Z USER` no
 //! thread runs as root.
 
-use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 
-use burstline_skip::skip;
-use burstline_sys::privileges::Held;
-use burstline_sys::users::{Account, account};
+use burstline_testbed::Killed;
 
 use crate::support::endless::{end, start};
 use crate::support::live::{statuses, wait_until};
+use crate::support::rights::{held, nobody, reads_without_rights, rights};
 use crate::support::{
-    Directory, PROGRAM, REAL, assert_closed, assert_says, command, is_root, other, other_or_skip,
-    run, run_json,
+    Directory, PROGRAM, REAL, assert_closed, assert_says, command, other, other_or_skip, run,
+    run_json,
 };
-
-/// Returns an unprivileged user.
-fn nobody() -> Option<Account> {
-    let found = account("nobody").filter(|_| is_root());
-    if found.is_none() {
-        skip("it takes root, and a user nobody");
-    }
-    found
-}
 
 /// Returns real, effective, saved and file-system uid or gid of each thread.
 fn numbers(process: u32, field: &str) -> Vec<String> {
@@ -102,41 +91,15 @@ fn a_snapshot_length_of_0_is_the_whole_packet() {
     assert_ne!(short["total"]["bytes"], all["total"]["bytes"]);
 }
 
-/// Returns the rights of each thread, once all have dropped theirs.
-fn rights(process: u32) -> Vec<Held> {
-    let has_given_up = |held: &Held| held.is_filtered && held.has_no_new_privileges;
-    wait_until("no rights", || held(process).iter().all(has_given_up));
-    held(process)
-}
+/// Verbs without a test of their rights: these read nothing of others, but for `lab`, which starts
+/// rivals with all rights and reads its own records.
+const UNTESTED: [&str; 6] = ["lab", "ports", "explain", "version", "completions", "man"];
 
-fn held(process: u32) -> Vec<Held> {
-    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
-    let status = threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
-    status.map(|status| Held::of(&status)).collect()
-}
-
-/// Verbs without a test of their rights here. `fetch` reads files of sensors; the others start
-/// another verb or program, or read no packets.
-const UNTESTED: [&str; 13] = [
-    "fetch",
-    "query",
-    "lab",
-    "run",
-    "demo",
-    "doctor",
-    "ports",
-    "top",
-    "explain",
-    "extcap",
-    "version",
-    "completions",
-    "man",
-];
-
-/// Verbs whose rights the tests below look at.
-const TESTED: [&str; 14] = [
+/// Verbs whose rights a test looks at: here, or in `service::rights` and `flows::rights`.
+const TESTED: [&str; 21] = [
     "count", "capture", "merge", "bounce", "generate", "switch", "balance", "replay", "flows",
-    "info", "check", "recover", "extract", "index",
+    "info", "check", "recover", "extract", "index", "extcap", "doctor", "top", "run", "demo",
+    "fetch", "query",
 ];
 
 #[test]
@@ -182,6 +145,23 @@ fn root_becomes_nobody_before_packets_come() {
     }
     // The file belonged to root when it was opened, and still does.
     assert_eq!(fs::metadata(&file).unwrap().uid(), 0);
+}
+
+/// Extcap becomes `capture`, whose threads are those of any capture.
+#[test]
+fn extcap_becomes_a_capture_without_rights() {
+    let Some(nobody) = nobody() else { return };
+    let directory = Directory::new("rights-extcap");
+    let pipe = directory.file("pipe");
+    fs::write(&pipe, "").unwrap();
+    let job = ["extcap", "--extcap-interface", "burstport-lo", "--capture", "--fifo", &pipe];
+    let child = Killed(command(&job).spawn().unwrap());
+    let status = format!("/proc/{}/cmdline", child.id());
+    wait_until("it captures", || fs::read_to_string(&status).unwrap().contains("afpacket:lo"));
+    for thread in rights(child.id()) {
+        let said = (thread.user, thread.capabilities, thread.bounding);
+        assert_eq!(said, (nobody.user, 0, 0), "{thread:?}");
+    }
 }
 
 /// Jobs that create or remove files later, or have a name, stay root without its capabilities. They
@@ -241,38 +221,16 @@ fn the_first_byte_is_read_without_rights() {
         &["extract", &input, "-w", &directory.file("extracted.pcapng")],
         &["index", &input],
         &["replay", &input, "-o", "null:", "--top-speed"],
+        &["demo"],
     ] {
         let calls = "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,clone";
-        let strace = ["-f", "-y", "-o", &trace, "-e", calls, PROGRAM];
+        // The demonstration's judges, which it would find there, read with all rights.
+        let strace = ["-f", "-y", "-E", "PATH=/", "-o", &trace, "-e", calls, PROGRAM];
         let traced = other("strace", &[&strace[..], verb].concat()).unwrap();
         assert_eq!(traced.code, Some(0), "{verb:?}: {}", traced.stderr);
         let lines = fs::read_to_string(&trace).unwrap();
-        let reads = reads_without_rights(&lines, "/in.pcap>");
+        let input = if verb == ["demo"] { "/recorded.pcapng>" } else { "/in.pcap>" };
+        let reads = reads_without_rights(&lines, input);
         assert!(reads.is_ok_and(|reads| reads > 0), "{verb:?}: {reads:?}\n{lines}");
     }
-}
-
-/// Counts the reads of this file in strace's output. Returns the first read by a thread that has
-/// not entered its filter, if any. New threads inherit the filter of their creator.
-fn reads_without_rights<'a>(lines: &'a str, file: &str) -> Result<usize, &'a str> {
-    let (mut filtered, mut reads) = (HashSet::new(), 0);
-    for line in lines.lines() {
-        let thread = line.split_whitespace().next().unwrap_or_default();
-        if line.contains(" seccomp(SECCOMP_SET_MODE_FILTER") {
-            filtered.insert(thread.to_owned());
-        }
-        if let Some((_, child)) = line.rsplit_once(" = ")
-            && line.contains(" clone")
-            && filtered.contains(thread)
-        {
-            filtered.insert(child.trim().to_owned());
-        }
-        if line.contains(file) {
-            reads += 1;
-            if !filtered.contains(thread) {
-                return Err(line);
-            }
-        }
-    }
-    Ok(reads)
 }

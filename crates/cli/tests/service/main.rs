@@ -7,6 +7,7 @@ mod browser;
 mod demo;
 mod emulator;
 mod metrics;
+mod rights;
 mod run;
 mod run_metrics;
 mod run_recorders;

@@ -4,6 +4,7 @@
 pub(crate) mod buses;
 pub(crate) mod endless;
 pub(crate) mod live;
+pub(crate) mod rights;
 pub(crate) mod sensors;
 pub(crate) mod service;
 pub(crate) mod sharing;

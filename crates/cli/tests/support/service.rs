@@ -39,6 +39,11 @@ impl Service {
         Self { child: Killed(command.spawn().unwrap()), log, site: path }
     }
 
+    /// Returns the process of the service.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn events(&self) -> Vec<Value> {
         events(&self.log)
     }

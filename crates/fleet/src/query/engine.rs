@@ -1,5 +1,6 @@
 //! Runs queries in DuckDB, through Python's package.
 
+use std::env;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -192,12 +193,42 @@ fn failure(value: &Value) -> Option<QueryError> {
 
 /// Returns the Pythons that may have DuckDB, the likeliest first.
 fn pythons() -> Vec<PathBuf> {
-    if let Some(python) = std::env::var_os(VARIABLE) {
+    if let Some(python) = env::var_os(VARIABLE) {
         return vec![python.into()];
     }
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from);
+    let home = env::var_os("HOME").map(PathBuf::from);
+    let data = env::var_os("XDG_DATA_HOME").map(PathBuf::from);
     let data = data.or(home.map(|home| home.join(".local/share")));
     let installed = data.map(|data| data.join(INSTALLED));
     installed.into_iter().chain([PathBuf::from("python3")]).collect()
+}
+
+/// Folders of programs and their data that every Python may use.
+const PROGRAMS: [&str; 6] = ["/usr", "/bin", "/lib", "/lib64", "/opt", "/etc/ld.so.cache"];
+
+/// Returns the paths of the Pythons that queries try, as far as this thread may look them up.
+pub fn query_pythons() -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let search = |python: PathBuf| match python.components().count() {
+        1 => env::split_paths(&path).map(|folder| folder.join(&python)).find(|path| path.is_file()),
+        _ => Some(python).filter(|python| python.is_file()),
+    };
+    pythons().into_iter().filter_map(search).collect()
+}
+
+/// Returns the folders from which Python runs programs and reads packages. A query needs no other
+/// files but the tree.
+pub fn query_programs() -> Vec<PathBuf> {
+    let found = query_pythons();
+    // An environment's Python is a link to the one that it was made with.
+    let real = found.iter().filter_map(|python| python.canonicalize().ok());
+    // PREFIX/bin/python3.
+    let prefix = |python: PathBuf| Some(python.parent()?.parent()?.to_owned());
+    let prefixes = found.iter().cloned().chain(real).filter_map(prefix);
+    let packages = env::var_os("PYTHONPATH").unwrap_or_default();
+    let packages: Vec<_> = env::split_paths(&packages).collect();
+    // `pip install --user`.
+    let of_user = env::var_os("HOME").map(|home| Path::new(&home).join(".local/lib"));
+    let fixed = PROGRAMS.map(PathBuf::from);
+    fixed.into_iter().chain(prefixes).chain(packages).chain(of_user).collect()
 }

@@ -77,8 +77,13 @@ impl Task {
         let ends = Ends {
             tx: plan.tx(),
             rx: plan.rx(),
-            tx_threads: Threads { cores: sender, ..Threads::default() },
-            rx_threads: Threads { cores: receiver, poll: plan.poll, ..Threads::default() },
+            tx_threads: Threads { cores: sender, keeps_privileges: false, ..Threads::default() },
+            rx_threads: Threads {
+                cores: receiver,
+                poll: plan.poll,
+                keeps_privileges: false,
+                ..Threads::default()
+            },
             integrity: if plan.may_rewrite { Integrity::Checksums } else { Integrity::Frame },
             recipe: format!("&flows={}{mac}", plan.flows),
         };

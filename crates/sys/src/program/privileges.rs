@@ -84,9 +84,14 @@ pub fn give_up() -> io::Result<()> {
         return Ok(());
     }
     let Some(confinement) = CONFINEMENT.get() else { return drop_capabilities(None) };
+    enter(confinement, confinement.user.as_ref())
+}
+
+/// Enters a confinement as this user.
+fn enter(confinement: &Confinement, user: Option<&Account>) -> io::Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     empty_bounding_set();
-    drop_capabilities(confinement.user.as_ref())?;
+    drop_capabilities(user)?;
     confinement.files.as_ref().map_or(Ok(()), Ruleset::enter)?;
     confinement.calls.as_ref().map_or(Ok(()), CallFilter::enter)
 }
@@ -154,6 +159,22 @@ pub fn without_rights<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T>
     if is_confined {
         return Ok(work());
     }
+    aside(|| give_up().map(|()| work()))?
+}
+
+/// Runs `work` on another thread, as this user and without rights. Use it to ask a process of that
+/// user, whose answer is not trusted, where the confinement's user may not connect to it.
+///
+/// # Errors
+/// As for [`without_rights`]; becoming another user needs `CAP_SETUID` and `CAP_SETGID`.
+pub fn without_rights_as<T: Send>(
+    user: &Account,
+    work: impl FnOnce() -> T + Send,
+) -> io::Result<T> {
+    let give_up = || match CONFINEMENT.get() {
+        Some(confinement) => enter(confinement, Some(user)),
+        None => drop_capabilities(Some(user)),
+    };
     aside(|| give_up().map(|()| work()))?
 }
 

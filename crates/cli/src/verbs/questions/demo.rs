@@ -107,9 +107,7 @@ impl Demo<'_> {
     fn run_live(&self, live: &Live) -> Result<Report, Failure> {
         let ports = OpenOptions { hash: HashKind::FiveTuple, ..OpenOptions::default() };
         let sources = live.open(&ports)?;
-        // The job's threads need no privileges once all is open; this thread opens more later.
-        let threads = Threads { keeps_privileges: false, ..Threads::default() };
-        let options = CaptureOptions { threads, ..capture_options(&ports) };
+        let options = capture_options(&ports);
         let sink: Address = file_address(&self.files.live).parse()?;
         let progress = Progress::new(sources.len());
         let mut view = View::for_demo("capture");
@@ -162,7 +160,7 @@ impl Demo<'_> {
         let source = Inlet::open(&file_address(path).parse()?, &OpenOptions::default())?;
         let progress = Progress::new(1);
         let mut view = View::for_demo("count");
-        let (threads, run) = (Threads::default(), Run::new(&self.stop, &progress));
+        let (threads, run) = (threads(), Run::new(&self.stop, &progress));
         let report = job::watch(&mut view, &run, true, || {
             burstline_engine::count(vec![source], &threads, &run)
         })?;
@@ -246,6 +244,11 @@ impl Demo<'_> {
     }
 }
 
+/// Returns threads that keep no privileges. The demonstration's own thread does: it opens more later.
+fn threads() -> Threads {
+    Threads { keeps_privileges: false, ..Threads::default() }
+}
+
 /// Returns the options for a lossless capture with the default segment size.
 fn capture_options(ports: &OpenOptions) -> CaptureOptions {
     CaptureOptions {
@@ -256,6 +259,7 @@ fn capture_options(ports: &OpenOptions) -> CaptureOptions {
             ..LogConfig::default()
         },
         policy: Some(Policy::Lossless),
+        threads: threads(),
         ..CaptureOptions::new(ports.table.clone())
     }
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use burstline_fleet::{Answered, Query, QueryError, READY, Ready, Span, Values};
 use burstline_port::did_you_mean;
+use burstline_sys::privileges;
 
 use crate::args::QueryArgs;
 use crate::failure::Failure;
@@ -25,12 +26,17 @@ pub(crate) fn query(args: &QueryArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("--from must be before --to: no record can be in between"));
     }
     let span = Span { from_ns: args.from, to_ns: args.to };
-    let asked = Query { tree: &args.tree, sql: &sql, span }.ask().map_err(failed)?;
-    match (args.csv, args.json) {
-        (true, _) => in_rows(asked)?,
-        (_, true) => in_object(asked)?,
-        _ => in_table(args, asked, ready)?,
-    }
+    let answer = || {
+        let asked = Query { tree: &args.tree, sql: &sql, span }.ask().map_err(failed)?;
+        match (args.csv, args.json) {
+            (true, _) => in_rows(asked),
+            (_, true) => in_object(asked),
+            _ => in_table(args, asked, ready),
+        }
+    };
+    // The thread's child, which reads the tree, has no more rights than the thread.
+    let refused = |error| Failure::new(format!("drop privileges: {error}"));
+    privileges::without_rights(answer).map_err(refused)??;
     Ok(ExitCode::SUCCESS)
 }
 

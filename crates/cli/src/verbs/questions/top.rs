@@ -8,6 +8,9 @@
 //!
 //! A job sends the same object to its page, with the names of the `--json` report.
 //!
+//! Rights: no thread has any once a job is asked. For published names the asking thread keeps them:
+//! it lists sockets, and starts a thread without rights that asks at each.
+//!
 //! Ownership: the asking thread owns its connection and is not joined at the end. The
 //! [`Screen`](screen::Screen) owns the terminal, and restores it however the program ends.
 
@@ -21,11 +24,14 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use burstline_sys::privileges;
+
 use crate::args::TopArgs;
 use crate::failure::Failure;
 use crate::view;
 use board::Series;
 use source::Source;
+pub(crate) use source::port as top_port;
 
 /// Width of a frame that is printed as text.
 const TEXT_COLUMNS: u16 = 100;
@@ -33,12 +39,21 @@ const TEXT_COLUMNS: u16 = 100;
 /// Shows figures until the user ends it.
 pub(crate) fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
     let source = Source::of(args.address.as_deref())?;
+    if matches!(source, Source::Job(_)) {
+        give_up()?;
+    }
     let mut series = Series::new(source.name());
     if args.once || !io::stdout().is_terminal() {
-        series.hear(source.look()?);
+        let news = source.look()?;
+        give_up()?;
+        series.hear(news);
         view::print(&draw::text(&series.board(), TEXT_COLUMNS))?;
         return Ok(ExitCode::SUCCESS);
     }
     screen::watch(source, series, Duration::from_nanos(args.interval))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn give_up() -> Result<(), Failure> {
+    privileges::give_up().map_err(|error| Failure::new(format!("drop privileges: {error}")))
 }

@@ -18,7 +18,7 @@ pub(crate) struct Published {
 }
 
 impl Published {
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         let path = Path::new(&self.path);
         path.file_name().and_then(|name| name.to_str()).unwrap_or(&self.path)
     }

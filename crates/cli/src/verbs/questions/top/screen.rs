@@ -25,6 +25,7 @@ use ratatui::{Terminal, TerminalOptions, Viewport};
 
 use super::board::Series;
 use super::draw::{self, Sight};
+use super::give_up;
 use super::source::Source;
 use crate::failure::Failure;
 use crate::signals;
@@ -89,6 +90,7 @@ pub(super) fn watch(source: Source, mut series: Series, every: Duration) -> Resu
     started.map_err(|error| Failure::new(format!("start the thread `follow`: {error}")))?;
     let failed = |error: io::Error| Failure::new(format!("the terminal: {error}"));
     let mut screen = Screen::open().map_err(failed)?;
+    give_up()?;
     let mut sight = Sight { has_colors: has_colors(), ..Sight::default() };
     let mut board = series.board();
     let mut is_drawn = false;

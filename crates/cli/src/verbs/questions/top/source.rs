@@ -59,6 +59,13 @@ pub(super) struct Peer {
     query: String,
 }
 
+/// Returns the TCP port in the address of a job.
+pub(crate) fn port(word: &str) -> Option<u16> {
+    let rest = word.strip_prefix("http://").unwrap_or(word);
+    let place = rest.split('/').next()?;
+    place.rsplit(':').next()?.parse().ok()
+}
+
 impl Source {
     /// Parses a port, an address, or a URL that the job has printed.
     pub(super) fn of(word: Option<&str>) -> Result<Self, Failure> {
