@@ -161,20 +161,20 @@ fn listen(
     let (mut packets, mut text) = (child.stdout.take(), child.stderr.take());
     let copying = Arc::clone(shared);
     thread::Builder::new().name("copy".to_owned()).spawn(move || {
-        // If the kernel refuses, the threads that look at the packets report it.
-        let _ = privileges::give_up();
-        let copied = match &mut packets {
+        let copied = privileges::give_up().and_then(|()| match &mut packets {
             Some(packets) => copy(packets, &mut spool, bytes_most, &copying),
             None => Ok(()),
-        };
+        });
         let mut progress = copying.lock();
         progress.error = copied.err();
         progress.is_copied = true;
     })?;
     let hearing = Arc::clone(shared);
     thread::Builder::new().name("hear".to_owned()).spawn(move || {
-        let _ = privileges::give_up();
-        text.iter_mut().for_each(|text| hear(text, &hearing));
+        // If the kernel refuses, the other thread says so.
+        if privileges::give_up().is_ok() {
+            text.iter_mut().for_each(|text| hear(text, &hearing));
+        }
         hearing.lock().is_heard = true;
     })?;
     Ok(())

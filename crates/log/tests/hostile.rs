@@ -134,7 +134,7 @@ fn drain(reader: &mut Reader) {
     }
 }
 
-/// Writes beside two seats of others, whom two processes scribble for if `BURSTLINE_SCRIBBLERS` is 2.
+/// Writes beside two remote seats. `BURSTLINE_SCRIBBLERS` processes (0 to 2) scribble on them.
 /// Campaign R17 counts the instructions of [`write_alone`] with and without them.
 #[test]
 #[ignore = "campaign R17 runs it under valgrind"]

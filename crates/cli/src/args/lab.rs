@@ -104,8 +104,8 @@ device may be faster. It is receiver-limited if this program lost packets itself
 ///
 /// One port sends marked packets, the other checks them: a packet that does not arrive, or arrives
 /// damaged, is lost. Sizes include the FCS. The table has a row for each size; while it runs, each
-/// trial has a line on standard error. Ctrl-C prints the finished part. Rights are kept until the
-/// end, because each trial opens the sending port again.
+/// trial has a line on standard error. Ctrl-C prints the finished part. The threads that receive
+/// give up their rights. The one that sends keeps them, because each trial opens its port again.
 #[derive(Clone, Debug, Args)]
 #[command(name = "rfc2544", after_long_help = EXAMPLES)]
 pub(crate) struct Rfc2544Args {

@@ -14,13 +14,15 @@
 //! capabilities only.
 
 use std::fs;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use burstline_engine::InlineOptions;
-use burstline_fleet::{Sensors, query_programs, query_pythons};
+use burstline_fleet::{Sensors, query_programs};
 use burstline_port::{Address, FileNaming, PortTable, Rotation, SetPlaces, striped_paths};
 use burstline_share::{folder_to_publish, folders_of_names};
+use burstline_sys::inode::make_own_folder;
 use burstline_sys::pcap;
 use burstline_sys::privileges::{self, Access, CallFilter, Confinement, Need, Refusal, Ruleset};
 use burstline_sys::users::{self, Account};
@@ -66,8 +68,6 @@ struct Wants {
     calls: Vec<Need>,
     /// Whether the job must keep the uid that started it.
     takes_user: bool,
-    /// The user that root becomes instead of nobody.
-    user: Option<Account>,
     /// Whether the job opens paths that are not known yet, or that a library chooses.
     opens_anything: bool,
     /// Whether a library or another program makes its own system calls.
@@ -87,11 +87,7 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     }
     let user = match verb.successor() {
         Some(named) => Some(named.clone()),
-        None if wants.takes_user => None,
-        None => match &wants.user {
-            Some(user) => Some(user.clone()).filter(privileges::can_become),
-            None => nobody(),
-        },
+        None => nobody().filter(|_| !wants.takes_user),
     };
     let files = match wants.opens_anything {
         true => None,
@@ -148,6 +144,11 @@ fn rules(wants: &Wants) -> std::io::Result<Option<Ruleset>> {
     Ok(Some(rules))
 }
 
+/// Returns the failure of a verb without `--keep-privileges` that could not drop its rights.
+pub(crate) fn refused(error: &std::io::Error) -> Failure {
+    Failure::new(format!("drop privileges: {error}; {VARIABLE}=off drops capabilities only"))
+}
+
 fn failed(error: &std::io::Error) -> Failure {
     Failure::new(format!("drop privileges: {error}; --keep-privileges keeps them"))
 }
@@ -186,7 +187,7 @@ fn try_successor(named: Option<&Account>) -> Result<(), Failure> {
 }
 
 impl Wants {
-    /// Returns `None` if the verb is not a job, or starts programs.
+    /// Returns `None` if the verb reads nothing of others, or keeps its files and calls.
     fn of(verb: &Verb) -> Option<Self> {
         let mut wants = Self::default();
         match verb {
@@ -239,23 +240,40 @@ impl Wants {
                 wants.read_set(places);
             }
             Verb::Info(_) | Verb::Check(_) | Verb::Recover(_) | Verb::Index(_) => {}
+            _ => return Self::of_asking(verb),
+        }
+        Some(wants)
+    }
+
+    /// The same for verbs that are no jobs and ask others.
+    fn of_asking(verb: &Verb) -> Option<Self> {
+        let mut wants = Self::default();
+        match verb {
             Verb::Fetch(args) => wants.fetch(args),
             Verb::Query(args) => wants.query(&args.tree),
             // Its thread that opens ports and files keeps its rights: it opens more later.
             Verb::Demo(_) => wants.calls.push(Need::Maps),
-            // Publishers and jobs send text. Extcap also executes `capture`, which names its own.
+            // Publishers send text. Extcap also executes `capture`, which names its own.
             Verb::Doctor(_) | Verb::Extcap(_) => {}
             Verb::Top(args) => {
                 wants.tcp_ports.extend(args.address.as_deref().and_then(top_port));
+                // Keys are read from /dev/tty then.
+                wants.opens_anything = !io::stdin().is_terminal();
                 wants.calls.push(Need::Collector);
             }
-            // The thread that serves metrics asks jobs, at ports that the kernel chooses.
+            // The thread that serves metrics asks jobs, at ports that the kernel chooses. It stays
+            // root, because a process of its user could end the service by a signal to it.
             Verb::Run(_) => {
+                wants.takes_user = true;
                 wants.opens_anything = true;
                 wants.calls.push(Need::Collector);
             }
             Verb::Lab(args) => match &args.what {
-                Lab::Rfc2544(args) => wants.use_ports(args.tx.iter().chain(&args.rx)),
+                Lab::Rfc2544(args) => {
+                    wants.use_ports(args.tx.iter().chain(&args.rx));
+                    // Beside a device that it starts, its own ports are `xdp:`.
+                    wants.calls.push(Need::Maps);
+                }
                 _ => return None,
             },
             _ => return None,
@@ -264,24 +282,23 @@ impl Wants {
     }
 
     fn fetch(&mut self, args: &FetchArgs) {
-        // Its errors are reported when the file is read.
-        let files = Sensors::read(&args.sensors).map_or(0, |sensors| sensors.sensors.len());
-        let paths = vec![std::env::temp_dir()];
-        self.read_set(SetPlaces { paths, files });
+        // Errors in it are reported later. A pipe can be read only once.
+        let is_file = args.sensors.is_file();
+        let sensors = is_file.then(|| Sensors::read(&args.sensors).ok()).flatten();
+        let files = sensors.map_or(0, |sensors| sensors.sensors.len());
+        self.read_set(SetPlaces { paths: vec![std::env::temp_dir()], files });
     }
 
-    /// Python and DuckDB read a tree: as its owner, if he may run the same Python.
+    /// Python and DuckDB read a tree, whose files may belong to others.
     fn query(&mut self, tree: &Path) {
         self.paths.push((tree.to_owned(), Access::Read));
+        // Old days may be on another disk.
+        let days = fs::read_dir(tree).into_iter().flatten().flatten();
+        let links = days.filter(|day| day.file_type().is_ok_and(|kind| kind.is_symlink()));
+        self.paths.extend(links.map(|day| (day.path(), Access::Read)));
         self.programs.extend(query_programs());
         self.calls_anything = true;
-        let owner = (users::effective_user() == 0).then(|| users::owner_of(tree)).flatten();
-        let ours = query_pythons();
-        let is_able = |owner: &Account| {
-            privileges::without_rights_as(owner, query_pythons).is_ok_and(|theirs| theirs == ours)
-        };
-        self.user = owner.filter(is_able);
-        self.takes_user = self.user.is_none();
+        self.takes_user = true;
     }
 
     fn capture(&mut self, args: &CaptureArgs) {
@@ -381,7 +398,7 @@ impl Wants {
     /// Files and folders are created below `folder`.
     fn fill(&mut self, folder: &Path) {
         // If it cannot be created, the code that writes there reports the error.
-        let _ = fs::create_dir_all(folder);
+        let _ = make_own_folder(folder);
         self.takes_user = true;
         self.calls.push(Need::Folders);
         self.paths.push((folder.to_owned(), Access::Write));

@@ -167,9 +167,11 @@ fn the_engine_ends_with_who_asks() {
     let Some(tree) = tree(&directory) else { return };
     let sql = "SELECT count(*) FROM range(1000000000000) AS a";
     let mut asks = Command::new(PROGRAM).args(["query", sql, &tree]).spawn().unwrap();
-    let children = format!("/proc/{0}/task/{0}/children", asks.id());
+    let threads = format!("/proc/{}/task", asks.id());
     let engines = || {
-        let list = fs::read_to_string(&children).unwrap_or_default();
+        let threads = fs::read_dir(&threads).unwrap().flatten();
+        let lists = threads.map(|thread| fs::read_to_string(thread.path().join("children")));
+        let list = lists.flatten().collect::<String>();
         list.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<u32>>()
     };
     // It has read the query, and computes.

@@ -9,10 +9,9 @@ use burstline_testbed::Killed;
 
 use crate::support::endless::{end, start};
 use crate::support::live::{statuses, wait_until};
-use crate::support::rights::{held, nobody, reads_without_rights, rights};
+use crate::support::rights::{held, nobody, reads_without_rights, rights, traced};
 use crate::support::{
-    Directory, PROGRAM, REAL, assert_closed, assert_says, command, other, other_or_skip, run,
-    run_json,
+    Directory, REAL, assert_closed, assert_says, command, other_or_skip, run, run_json,
 };
 
 /// Returns real, effective, saved and file-system uid or gid of each thread.
@@ -91,8 +90,7 @@ fn a_snapshot_length_of_0_is_the_whole_packet() {
     assert_ne!(short["total"]["bytes"], all["total"]["bytes"]);
 }
 
-/// Verbs without a test of their rights: these read nothing of others, but for `lab`, which starts
-/// rivals with all rights and reads its own records.
+/// Verbs without a test of their rights. All but `lab` read nothing of others.
 const UNTESTED: [&str; 6] = ["lab", "ports", "explain", "version", "completions", "man"];
 
 /// Verbs whose rights a test looks at: here, or in `service::rights` and `flows::rights`.
@@ -156,8 +154,8 @@ fn extcap_becomes_a_capture_without_rights() {
     fs::write(&pipe, "").unwrap();
     let job = ["extcap", "--extcap-interface", "burstport-lo", "--capture", "--fifo", &pipe];
     let child = Killed(command(&job).spawn().unwrap());
-    let status = format!("/proc/{}/cmdline", child.id());
-    wait_until("it captures", || fs::read_to_string(&status).unwrap().contains("afpacket:lo"));
+    let words = format!("/proc/{}/cmdline", child.id());
+    wait_until("it captures", || fs::read_to_string(&words).unwrap().contains("afpacket:lo"));
     for thread in rights(child.id()) {
         let said = (thread.user, thread.capabilities, thread.bounding);
         assert_eq!(said, (nobody.user, 0, 0), "{thread:?}");
@@ -208,7 +206,7 @@ fn the_first_byte_is_read_without_rights() {
         return;
     }
     let directory = Directory::new("rights-order");
-    let (input, trace) = (directory.file("in.pcap"), directory.file("trace"));
+    let input = directory.file("in.pcap");
     fs::copy(REAL, &input).unwrap();
     let output = directory.file("out.pcapng");
     for verb in [
@@ -224,11 +222,8 @@ fn the_first_byte_is_read_without_rights() {
         &["demo"],
     ] {
         let calls = "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,clone";
-        // The demonstration's judges, which it would find there, read with all rights.
-        let strace = ["-f", "-y", "-E", "PATH=/", "-o", &trace, "-e", calls, PROGRAM];
-        let traced = other("strace", &[&strace[..], verb].concat()).unwrap();
-        assert_eq!(traced.code, Some(0), "{verb:?}: {}", traced.stderr);
-        let lines = fs::read_to_string(&trace).unwrap();
+        // With this PATH the demonstration finds no programs that judge, with all rights.
+        let lines = traced(&directory, &["-y", "-E", "PATH=/", "-e", calls], verb);
         let input = if verb == ["demo"] { "/recorded.pcapng>" } else { "/in.pcap>" };
         let reads = reads_without_rights(&lines, input);
         assert!(reads.is_ok_and(|reads| reads > 0), "{verb:?}: {reads:?}\n{lines}");

@@ -81,14 +81,19 @@ impl Live {
 
 /// Returns a field of the status of every thread of a process.
 pub(crate) fn statuses(process: u32, field: &str) -> Vec<String> {
-    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
-    // A thread may end while its status is read.
-    let status = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status")).ok();
     let value = |status: String| {
         let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
         line.unwrap().trim().to_owned()
     };
-    threads.flatten().filter_map(status).map(value).collect()
+    whole_statuses(process).into_iter().map(value).collect()
+}
+
+/// Returns the text of `status` of each thread.
+pub(crate) fn whole_statuses(process: u32) -> Vec<String> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    // A thread may end while its status is read.
+    let status = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status")).ok();
+    threads.flatten().filter_map(status).collect()
 }
 
 /// Sends numbered frames of 100 bytes from the near host, and returns how many its device accepted.

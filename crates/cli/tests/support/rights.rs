@@ -1,15 +1,15 @@
 //! The rights of a process's threads, and who reads what with which rights.
 #![allow(dead_code)] // each test file uses a part
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 
 use burstline_skip::skip;
 use burstline_sys::privileges::Held;
 use burstline_sys::users::{Account, account};
 
-use super::is_root;
-use super::live::wait_until;
+use super::live::{wait_until, whole_statuses};
+use super::{Directory, PROGRAM, is_root, other};
 
 /// Returns an unprivileged user.
 pub(crate) fn nobody() -> Option<Account> {
@@ -28,34 +28,48 @@ pub(crate) fn rights(process: u32) -> Vec<Held> {
 }
 
 pub(crate) fn held(process: u32) -> Vec<Held> {
-    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
-    let status = threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
-    status.map(|status| Held::of(&status)).collect()
+    whole_statuses(process).iter().map(|status| Held::of(status)).collect()
 }
 
 /// Returns the rights of the thread of this name.
 pub(crate) fn held_by(process: u32, name: &str) -> Held {
-    let status = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
-    let mut status =
-        status.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
     let line = format!("Name:\t{name}");
-    Held::of(&status.find(|status| status.lines().next() == Some(&line[..])).unwrap())
+    let all = whole_statuses(process);
+    Held::of(all.iter().find(|status| status.lines().next() == Some(&line[..])).unwrap())
+}
+
+/// Runs the program to its end under strace with these flags. Returns what was traced.
+pub(crate) fn traced(directory: &Directory, flags: &[&str], arguments: &[&str]) -> String {
+    let trace = directory.file("trace");
+    let strace = ["-f", "-o", &trace, "-E", &format!("BURSTLINE_RUN={}", directory.0.display())];
+    let done = other("strace", &[&strace[..], flags, &[PROGRAM], arguments].concat()).unwrap();
+    assert_eq!(done.code, Some(0), "{arguments:?}: {}{}", done.stdout, done.stderr);
+    fs::read_to_string(&trace).unwrap()
 }
 
 /// Counts the reads of this file in strace's output. Returns the first read by a thread that has
 /// not entered its filter, if any. New threads inherit the filter of their creator.
 pub(crate) fn reads_without_rights<'a>(lines: &'a str, file: &str) -> Result<usize, &'a str> {
-    let (mut filtered, mut reads) = (HashSet::new(), 0);
+    let thread_of = |line: &'a str| line.split_whitespace().next().unwrap_or_default();
+    let made_by = |line: &'a str| {
+        let made = line.rsplit_once(" = ").filter(|_| line.contains(" clone"))?.1.trim();
+        Some((made, thread_of(line)))
+    };
+    let makers: HashMap<_, _> = lines.lines().filter_map(made_by).collect();
+    let (mut filtered, mut made, mut reads) = (HashSet::new(), HashSet::new(), 0);
     for line in lines.lines() {
-        let thread = line.split_whitespace().next().unwrap_or_default();
-        if line.contains(" seccomp(SECCOMP_SET_MODE_FILTER") {
-            filtered.insert(thread.to_owned());
+        let thread = thread_of(line);
+        // A thread may have lines before the one that says who made it.
+        let is_new = !made.contains(thread);
+        let inherits = is_new && makers.get(thread).is_some_and(|maker| filtered.contains(maker));
+        if line.contains(" seccomp(SECCOMP_SET_MODE_FILTER") || inherits {
+            filtered.insert(thread);
         }
-        if let Some((_, child)) = line.rsplit_once(" = ")
-            && line.contains(" clone")
-            && filtered.contains(thread)
-        {
-            filtered.insert(child.trim().to_owned());
+        if let Some((child, maker)) = made_by(line) {
+            made.insert(child);
+            if filtered.contains(maker) {
+                filtered.insert(child);
+            }
         }
         if line.contains(file) {
             reads += 1;

@@ -9,7 +9,7 @@ import sys
 sys.path[:] = [place for place in sys.path if place]
 
 import ctypes
-import glob
+import fnmatch
 import json
 import math
 import os
@@ -72,13 +72,30 @@ def quoted(text):
 PARTS = "date=*/hour=*/sensor=*/part-*.parquet"
 
 
+def parts_below(tree, folder, patterns):
+    """The files below a folder of the tree. Without one that may not be read, records would be missing."""
+    try:
+        names = fnmatch.filter(os.listdir(folder or "."), patterns[0])
+    except (NotADirectoryError, FileNotFoundError):
+        return []
+    except OSError as error:
+        fail(f"{os.path.join(tree, folder)}: {error.strerror}")
+    paths = [os.path.join(folder, name) for name in names]
+    if not patterns[1:]:
+        return paths
+    return [part for path in paths for part in parts_below(tree, path, patterns[1:])]
+
+
 def connect(tree, from_ns, to_ns):
     """A connection that has the view `flows`, and may read only the tree."""
     if not os.path.isdir(tree):
         fail(f"{tree}: no such folder")
     # The tree's own name may have characters that patterns give a meaning.
-    os.chdir(tree)
-    parts = glob.glob(PARTS)
+    try:
+        os.chdir(tree)
+    except OSError as error:
+        fail(f"{tree}: {error.strerror}")
+    parts = parts_below(tree, "", PARTS.split("/"))
     if not parts:
         fail(f"{tree}: no flow records; it has no {PARTS}")
     for part in parts:
@@ -91,6 +108,8 @@ def connect(tree, from_ns, to_ns):
         "autoinstall_known_extensions = false",
         "autoload_known_extensions = false",
         "enable_progress_bar = false",
+        # What does not fit in memory is an error: it would go to files in the tree.
+        "temp_directory = ''",
         f"allowed_directories = [{quoted(tree)}]",
         "enable_external_access = false",
         "lock_configuration = true",

@@ -206,24 +206,24 @@ fn pythons() -> Vec<PathBuf> {
 /// Folders of programs and their data that every Python may use.
 const PROGRAMS: [&str; 6] = ["/usr", "/bin", "/lib", "/lib64", "/opt", "/etc/ld.so.cache"];
 
-/// Returns the paths of the Pythons that queries try, as far as this thread may look them up.
-pub fn query_pythons() -> Vec<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let search = |python: PathBuf| match python.components().count() {
-        1 => env::split_paths(&path).map(|folder| folder.join(&python)).find(|path| path.is_file()),
-        _ => Some(python).filter(|python| python.is_file()),
-    };
-    pythons().into_iter().filter_map(search).collect()
-}
-
 /// Returns the folders from which Python runs programs and reads packages. A query needs no other
 /// files but the tree.
 pub fn query_programs() -> Vec<PathBuf> {
-    let found = query_pythons();
+    let path = env::var_os("PATH").unwrap_or_default();
+    let search = |python: PathBuf| match python.components().count() {
+        1 => env::split_paths(&path).map(|folder| folder.join(&python)).find(|path| path.is_file()),
+        _ => Some(python),
+    };
+    let found: Vec<_> = pythons().into_iter().filter_map(search).collect();
     // An environment's Python is a link to the one that it was made with.
     let real = found.iter().filter_map(|python| python.canonicalize().ok());
-    // PREFIX/bin/python3.
-    let prefix = |python: PathBuf| Some(python.parent()?.parent()?.to_owned());
+    // PREFIX/bin/python3. The prefix is not all files.
+    let prefix = |python: PathBuf| {
+        let folder = python.parent()?;
+        let prefix = folder.parent().filter(|_| folder.ends_with("bin"));
+        let prefix = prefix.filter(|prefix| prefix.parent().is_some());
+        Some(prefix.unwrap_or(folder).to_owned())
+    };
     let prefixes = found.iter().cloned().chain(real).filter_map(prefix);
     let packages = env::var_os("PYTHONPATH").unwrap_or_default();
     let packages: Vec<_> = env::split_paths(&packages).collect();

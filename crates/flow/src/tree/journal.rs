@@ -15,7 +15,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use burstline_sys::inode::open_own;
+use burstline_sys::inode::{make_own_folder, open_own};
 use burstline_sys::locked::LockedFile;
 
 use super::names::{BootId, SensorName};
@@ -67,7 +67,7 @@ impl Journal {
         boot: &BootId,
         is_there: impl FnOnce(&str) -> bool,
     ) -> Result<(Self, Option<NotWritten>), TreeError> {
-        fs::create_dir_all(root).map_err(|error| TreeError::io("create", root, error))?;
+        make_own_folder(root).map_err(|error| TreeError::io("create", root, error))?;
         let path = root.join(format!(".journal-{}", sensor.as_str()));
         let failed = |error| TreeError::io("open", &path, error);
         let mut file = LockedFile::from(open_own(&path).map_err(failed)?);

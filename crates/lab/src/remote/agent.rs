@@ -199,7 +199,7 @@ struct Task {
 
 impl Task {
     fn threads(&self) -> Threads {
-        Threads { cores: vec![self.core], keeps_privileges: false, ..Threads::default() }
+        Threads { cores: vec![self.core], ..Threads::default() }
     }
 }
 

@@ -77,7 +77,8 @@ impl Task {
         let ends = Ends {
             tx: plan.tx(),
             rx: plan.rx(),
-            tx_threads: Threads { cores: sender, keeps_privileges: false, ..Threads::default() },
+            // The calling thread sends, and opens the port again for the next trial.
+            tx_threads: Threads { cores: sender, ..Threads::default() },
             rx_threads: Threads {
                 cores: receiver,
                 poll: plan.poll,

@@ -2,18 +2,26 @@
 
 use std::path::Path;
 
+use burstline_sys::privileges;
+
 use crate::error::ShareError;
 use crate::link::Call;
 use crate::message::{Reply, Request};
 use crate::places;
 use crate::status::{LOGS_MAX, PublisherStatus, READERS_MAX};
 
-/// Queries the publisher of `name`. Takes up to 5 s if it does not answer.
+/// Queries the publisher of `name`. Takes up to 5 s if it does not answer. A thread without rights
+/// reads the answer.
 ///
 /// # Errors
 /// As for [`Attachment::open`](crate::Attachment::open).
 pub fn query(name: &str) -> Result<PublisherStatus, ShareError> {
     let call = Call::connect(name)?;
+    privileges::without_rights(|| status(&call))
+        .unwrap_or_else(|error| Err(ShareError::system("drop privileges for", &call.path, error)))
+}
+
+fn status(call: &Call) -> Result<PublisherStatus, ShareError> {
     call.send(&Request::Query)?;
     let path: &Path = &call.path;
     let (mut epoch, mut pid, mut up_s) = (0, 0, 0);

@@ -10,10 +10,10 @@
 //!
 //! Source: open(2), `O_PATH`; symlink(7), magic links.
 
-use std::fs::{self, File, Metadata, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -28,6 +28,15 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
         true => Ok(file),
         false => Err(io::Error::other("it is not a regular file")),
     }
+}
+
+/// Makes a folder, and those that it is in, for their owner alone (0700). What is there stays as it
+/// is.
+///
+/// # Errors
+/// Errors from the kernel.
+pub fn make_own_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Opens a regular file to read and write it, and creates it if nothing is there. Does not follow a

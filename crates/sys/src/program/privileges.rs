@@ -20,6 +20,7 @@
 //! - P2: a step that the kernel refuses is an error, and the thread must not read data of others.
 //!   Only the bounding set may stay: without `CAP_SETPCAP` it cannot be emptied, and with
 //!   `no_new_privs` it grants nothing.
+//! - P3: the one capability that can be kept, to read files of others, is bounded by a ruleset.
 //!
 //! Source: capabilities(7), credentials(7), prctl(2), `PR_SET_NO_NEW_PRIVS` and `PR_CAP_AMBIENT`.
 
@@ -83,15 +84,15 @@ pub fn give_up() -> io::Result<()> {
     if calls::is_entered() {
         return Ok(());
     }
-    let Some(confinement) = CONFINEMENT.get() else { return drop_capabilities(None) };
-    enter(confinement, confinement.user.as_ref())
+    give_up_but(CapabilitySet::empty())
 }
 
-/// Enters a confinement as this user.
-fn enter(confinement: &Confinement, user: Option<&Account>) -> io::Result<()> {
+/// Gives up the rights but for these capabilities.
+fn give_up_but(kept: CapabilitySet) -> io::Result<()> {
+    let Some(confinement) = CONFINEMENT.get() else { return drop_capabilities(None, kept) };
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    empty_bounding_set();
-    drop_capabilities(user)?;
+    empty_bounding_set(kept);
+    drop_capabilities(confinement.user.as_ref(), kept)?;
     confinement.files.as_ref().map_or(Ok(()), Ruleset::enter)?;
     confinement.calls.as_ref().map_or(Ok(()), CallFilter::enter)
 }
@@ -102,26 +103,26 @@ fn enter(confinement: &Confinement, user: Option<&Account>) -> io::Result<()> {
 /// # Errors
 /// As for [`give_up`].
 pub fn give_up_but_programs() -> io::Result<()> {
-    let Some(confinement) = CONFINEMENT.get() else { return drop_capabilities(None) };
-    empty_bounding_set();
-    drop_capabilities(confinement.user.as_ref())
+    let nothing = CapabilitySet::empty();
+    let Some(confinement) = CONFINEMENT.get() else { return drop_capabilities(None, nothing) };
+    empty_bounding_set(nothing);
+    drop_capabilities(confinement.user.as_ref(), nothing)
 }
 
-/// Makes the calling thread this user, if one is given, and drops all capabilities.
-fn drop_capabilities(user: Option<&Account>) -> io::Result<()> {
+/// Makes the calling thread this user, if one is given, and drops all capabilities but `kept`.
+fn drop_capabilities(user: Option<&Account>, kept: CapabilitySet) -> io::Result<()> {
     user.map_or(Ok(()), become_user)?;
     clear_ambient_capability_set()?;
-    let nothing = CapabilitySet::empty();
-    let sets = CapabilitySets { effective: nothing, permitted: nothing, inheritable: nothing };
-    set_capabilities(None, sets)?;
+    let kept = capabilities(None)?.permitted.intersection(kept);
+    let inheritable = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })?;
     set_no_new_privs(true)?;
     Ok(())
 }
 
-/// Removes all capabilities known to the kernel from the bounding set, if permitted (P2).
-fn empty_bounding_set() {
-    let known = CapabilitySet::all().iter();
-    for capability in known {
+/// Removes all known capabilities but `kept` from the bounding set, if permitted (P2).
+fn empty_bounding_set(kept: CapabilitySet) {
+    for capability in CapabilitySet::all().difference(kept).iter() {
         let _ = remove_capability_from_bounding_set(capability);
     }
 }
@@ -162,20 +163,19 @@ pub fn without_rights<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T>
     aside(|| give_up().map(|()| work()))?
 }
 
-/// Runs `work` on another thread, as this user and without rights. Use it to ask a process of that
-/// user, whose answer is not trusted, where the confinement's user may not connect to it.
+/// Like [`without_rights`], but the thread, and programs that it starts, may read all files that
+/// the confinement lists, whoever owns them. They keep `CAP_DAC_READ_SEARCH`, if the caller has it
+/// and the confinement has such a list (P3).
 ///
 /// # Errors
-/// As for [`without_rights`]; becoming another user needs `CAP_SETUID` and `CAP_SETGID`.
-pub fn without_rights_as<T: Send>(
-    user: &Account,
-    work: impl FnOnce() -> T + Send,
-) -> io::Result<T> {
-    let give_up = || match CONFINEMENT.get() {
-        Some(confinement) => enter(confinement, Some(user)),
-        None => drop_capabilities(Some(user)),
+/// As for [`without_rights`].
+pub fn without_rights_but_reading<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let has_list = CONFINEMENT.get().is_some_and(|confinement| confinement.files.is_some());
+    let kept = match has_list {
+        true => CapabilitySet::DAC_READ_SEARCH,
+        false => CapabilitySet::empty(),
     };
-    aside(|| give_up().map(|()| work()))?
+    aside(|| give_up_but(kept).map(|()| work()))?
 }
 
 /// Runs `work` on another thread, and waits for it. An error means that no thread could start.

@@ -4,8 +4,6 @@
 
 use std::ffi::{CStr, CString, c_int};
 use std::mem::MaybeUninit;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::ptr;
 
 /// Room for one entry of the user database. A longer one, such as a group with very many members,
@@ -41,13 +39,6 @@ pub struct Account {
     pub group: u32,
     /// All groups, at most [`GROUPS_MAX`].
     pub groups: Vec<u32>,
-}
-
-/// Returns the user and the group that a file belongs to, without a name and other groups; `None` if
-/// the file cannot be looked at.
-pub fn owner_of(path: &Path) -> Option<Account> {
-    let found = path.metadata().ok()?;
-    Some(Account { name: String::new(), user: found.uid(), group: found.gid(), groups: vec![] })
 }
 
 /// The maximum number of groups of a process. Source: NGROUPS_MAX in include/uapi/linux/limits.h.

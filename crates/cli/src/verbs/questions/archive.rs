@@ -17,6 +17,7 @@ use burstline_port::{CaptureReader, OpenedFiles, captures_of};
 use burstline_sys::privileges;
 
 use crate::args::FilesArgs;
+use crate::confinement;
 use crate::failure::{FAILED, Failure, complain};
 use crate::view::archive::Bar;
 
@@ -55,15 +56,12 @@ pub(crate) fn open(path: &Path, files: &OpenedFiles) -> Result<CaptureReader, Fa
     Ok(opened.map_err(EngineError::from)?)
 }
 
-/// Runs `work` on open files on a thread without capabilities, because their content is not
-/// trusted.
+/// Runs `work` on a thread without rights, because what it reads is not trusted.
 pub(crate) fn without_rights<T: Send>(
     work: impl FnOnce() -> Result<T, EngineError> + Send,
 ) -> Result<T, Failure> {
-    match privileges::without_rights(work) {
-        Ok(done) => Ok(done?),
-        Err(error) => Err(Failure::new(format!("drop capabilities: {error}"))),
-    }
+    let done = privileges::without_rights(work).map_err(|error| confinement::refused(&error))?;
+    Ok(done?)
 }
 
 /// Runs `work` on each file, and continues after an unreadable one. Returns the results, and

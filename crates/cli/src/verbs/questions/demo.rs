@@ -244,7 +244,8 @@ impl Demo<'_> {
     }
 }
 
-/// Returns threads that keep no privileges. The demonstration's own thread does: it opens more later.
+/// Returns threads that keep no privileges. The demonstration's own thread keeps its: it opens more
+/// later.
 fn threads() -> Threads {
     Threads { keeps_privileges: false, ..Threads::default() }
 }

@@ -5,15 +5,14 @@ mod dpdk;
 mod placement;
 mod tried;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use burstline_engine::EngineError;
 use burstline_port::{ProbeOptions, did_you_mean, probe_ports};
-use burstline_share::{PublisherStatus, ShareError, published_sockets, query};
+use burstline_share::{published_sockets, query};
 use burstline_sys::interface::present_interfaces;
 use burstline_sys::machine::Machine;
-use burstline_sys::{privileges, users};
 use burstline_topo::{Inventory, Snapshot, findings, take_snapshot};
 use serde_json::json;
 
@@ -93,33 +92,14 @@ fn ports(args: &DoctorPortsArgs) -> Result<ExitCode, Failure> {
 pub(crate) fn published() -> Vec<Published> {
     let sockets = published_sockets();
     let paths = sockets.iter().map(|path| path.to_string_lossy().into_owned());
-    paths.map(|path| Published { answer: ask(&path, Path::new(&path)), path }).collect()
-}
-
-/// Queries a publisher on a thread without rights, because its answer is not trusted. Root's thread
-/// becomes the owner of the socket, who may connect to it.
-fn ask(name: &str, socket: &Path) -> Result<PublisherStatus, ShareError> {
-    let owner = (users::effective_user() == 0).then(|| users::owner_of(socket)).flatten();
-    let asked = match owner.filter(privileges::can_become) {
-        Some(owner) => privileges::without_rights_as(&owner, || query(name)),
-        None => privileges::without_rights(|| query(name)),
-    };
-    asked.unwrap_or_else(|source| {
-        Err(ShareError::System { call: "drop privileges for", path: socket.to_owned(), source })
-    })
-}
-
-/// Returns the socket of a name.
-fn socket_of(name: &str) -> PathBuf {
-    let is_its = |path: &PathBuf| path.file_name().is_some_and(|file| file == name);
-    published_sockets().into_iter().find(is_its).unwrap_or_else(|| name.into())
+    paths.map(|path| Published { answer: query(&path), path }).collect()
 }
 
 fn logs(args: &DoctorLogsArgs) -> Result<ExitCode, Failure> {
     let found = match &args.name {
         None => published(),
         Some(name) => {
-            let answer = Ok(ask(name, &socket_of(name)).map_err(EngineError::from)?);
+            let answer = Ok(query(name).map_err(EngineError::from)?);
             vec![Published { path: name.clone(), answer }]
         }
     };

@@ -19,13 +19,13 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use burstline_port::interfaces_up;
+use burstline_share::{Published, published};
 use burstline_sys::pcap;
 use burstline_wire::files::MAX_CAPTURED;
 use burstline_wire::headers::LinkType;
 
 use crate::args::{ExtcapArgs, UNTIL_READER};
 use crate::failure::Failure;
-use crate::verbs::doctor::published;
 use crate::view;
 
 /// Prefix of a log's name. Wireshark treats a name with a colon as another kind.
@@ -120,8 +120,7 @@ pub(crate) fn extcap(args: &ExtcapArgs) -> Result<ExitCode, Failure> {
 fn interfaces() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mut text = format!("extcap {{version={version}}}{{display=Burstline}}\n");
-    for found in published() {
-        let (name, Ok(status)) = (found.name(), &found.answer) else { continue };
+    for Published { name, status } in published() {
         let pid = status.pid;
         text +=
             &format!("interface {{value={LOG}{name}}}{{display=Burstline log of process {pid}}}\n");

@@ -7,6 +7,7 @@ use burstline_port::did_you_mean;
 use burstline_sys::privileges;
 
 use crate::args::QueryArgs;
+use crate::confinement;
 use crate::failure::Failure;
 use crate::view::{self, query as pages};
 
@@ -35,8 +36,8 @@ pub(crate) fn query(args: &QueryArgs) -> Result<ExitCode, Failure> {
         }
     };
     // The thread's child, which reads the tree, has no more rights than the thread.
-    let refused = |error| Failure::new(format!("drop privileges: {error}"));
-    privileges::without_rights(answer).map_err(refused)??;
+    let answered = privileges::without_rights_but_reading(answer);
+    answered.map_err(|error| confinement::refused(&error))??;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,8 +8,8 @@
 //!
 //! A job sends the same object to its page, with the names of the `--json` report.
 //!
-//! Rights: no thread has any once a job is asked. For published names the asking thread keeps them:
-//! it lists sockets, and starts a thread without rights that asks at each.
+//! Rights: with a job's address all threads give up theirs first. Without one, the thread `follow`
+//! keeps them, to connect to publishers; another thread reads each answer.
 //!
 //! Ownership: the asking thread owns its connection and is not joined at the end. The
 //! [`Screen`](screen::Screen) owns the terminal, and restores it however the program ends.
@@ -27,6 +27,7 @@ use std::time::Duration;
 use burstline_sys::privileges;
 
 use crate::args::TopArgs;
+use crate::confinement;
 use crate::failure::Failure;
 use crate::view;
 use board::Series;
@@ -55,5 +56,5 @@ pub(crate) fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
 }
 
 fn give_up() -> Result<(), Failure> {
-    privileges::give_up().map_err(|error| Failure::new(format!("drop privileges: {error}")))
+    privileges::give_up().map_err(|error| confinement::refused(&error))
 }

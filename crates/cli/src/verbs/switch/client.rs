@@ -1,18 +1,23 @@
 //! Commands that control a running switch: send a request over its socket and print the answer.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
 use burstline_engine::EngineError;
 use burstline_share::switch_sockets_to_look;
+use burstline_sys::privileges;
 use serde_json::{Value, json};
 
 use crate::args::{MirrorArgs, Named, SwitchAction};
+use crate::confinement;
 use crate::failure::Failure;
 use crate::view;
 use crate::view::switch as text;
+
+/// The longest answer of a switch, in bytes.
+const ANSWER_BYTES: u64 = 16 << 20;
 
 /// Sends a switch a request and prints its answer.
 pub(super) fn control(action: &SwitchAction) -> Result<ExitCode, Failure> {
@@ -89,10 +94,15 @@ fn ask(name: &str, request: &Value) -> Result<Value, Failure> {
     let socket = connect(name)?;
     let fail = |error: io::Error| Failure::new(format!("the switch {name}: {error}"));
     (&socket).write_all(format!("{request}\n").as_bytes()).map_err(fail)?;
-    let mut line = String::new();
-    BufReader::new(&socket).read_line(&mut line).map_err(fail)?;
-    let answer: Value = serde_json::from_str(&line)
-        .map_err(|_| Failure::new(format!("the switch {name} ended without an answer")))?;
+    let mut lines = BufReader::new(&socket).take(ANSWER_BYTES);
+    let answer = privileges::without_rights(|| -> io::Result<Option<Value>> {
+        let mut line = String::new();
+        lines.read_line(&mut line)?;
+        Ok(serde_json::from_str(&line).ok())
+    });
+    let answer = answer.map_err(|error| confinement::refused(&error))?.map_err(fail)?;
+    let silent = || Failure::new(format!("the switch {name} ended without an answer"));
+    let answer = answer.ok_or_else(silent)?;
     match answer["ok"].as_bool() {
         Some(true) => Ok(answer),
         _ => Err(Failure::new(answer["error"].as_str().unwrap_or("no reason given"))),

@@ -18,7 +18,7 @@ pub(crate) struct Published {
 }
 
 impl Published {
-    pub(crate) fn name(&self) -> &str {
+    fn name(&self) -> &str {
         let path = Path::new(&self.path);
         path.file_name().and_then(|name| name.to_str()).unwrap_or(&self.path)
     }

@@ -59,19 +59,22 @@ pub(super) struct Peer {
     query: String,
 }
 
+/// Splits a port, an address, or a URL into its place and its path.
+fn parted(word: &str) -> (&str, &str) {
+    let rest = word.strip_prefix("http://").unwrap_or(word);
+    rest.split_at(rest.find('/').unwrap_or(rest.len()))
+}
+
 /// Returns the TCP port in the address of a job.
 pub(crate) fn port(word: &str) -> Option<u16> {
-    let rest = word.strip_prefix("http://").unwrap_or(word);
-    let place = rest.split('/').next()?;
-    place.rsplit(':').next()?.parse().ok()
+    parted(word).0.rsplit(':').next()?.parse().ok()
 }
 
 impl Source {
     /// Parses a port, an address, or a URL that the job has printed.
     pub(super) fn of(word: Option<&str>) -> Result<Self, Failure> {
         let Some(word) = word else { return Ok(Self::Names) };
-        let rest = word.strip_prefix("http://").unwrap_or(word);
-        let (place, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (place, path) = parted(word);
         let query = path.find('?').map_or("", |at| &path[at..]);
         let is_plain = query.bytes().all(|byte| byte.is_ascii_graphic());
         let address = match place.parse::<u16>() {

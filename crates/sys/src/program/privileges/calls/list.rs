@@ -11,7 +11,7 @@ pub enum Need {
     Injections,
     /// Creates folders.
     Folders,
-    /// Sends records to a collector, which may have an IPv6 address.
+    /// Connects to a collector, a bus or a job, which may have an IPv6 address.
     Collector,
     /// Wakes peers that share memory with us by their eventfds. A write could block, so the
     /// completion of an asynchronous read signals the eventfd.
