@@ -12,5 +12,5 @@
 mod engine;
 mod ready;
 
-pub use engine::{Answered, Query, QueryError, Span, query_programs};
+pub use engine::{Answered, Query, QueryError, Span};
 pub use ready::{READY, Ready, Values};

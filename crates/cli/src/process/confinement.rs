@@ -13,13 +13,12 @@
 //! `log` allows system calls outside the list and records them in the kernel's log. `off` drops
 //! capabilities only.
 
-use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use burstline_engine::InlineOptions;
-use burstline_fleet::{Sensors, query_programs};
+use burstline_fleet::Sensors;
 use burstline_port::{Address, FileNaming, PortTable, Rotation, SetPlaces, striped_paths};
 use burstline_share::{folder_to_publish, folders_of_names};
 use burstline_sys::inode::make_own_folder;
@@ -61,8 +60,6 @@ const READ: [&str; 15] = [
 struct Wants {
     /// Files and folders opened later.
     paths: Vec<(PathBuf, Access)>,
-    /// Folders whose programs the job runs, with what they read there.
-    programs: Vec<PathBuf>,
     /// TCP ports that the job connects to.
     tcp_ports: Vec<u16>,
     calls: Vec<Need>,
@@ -134,9 +131,6 @@ fn rules(wants: &Wants) -> std::io::Result<Option<Ruleset>> {
     rules.allow(Path::new("/dev/null"), Access::Write)?;
     for (path, access) in &wants.paths {
         rules.allow(path, *access)?;
-    }
-    for folder in &wants.programs {
-        rules.allow_programs(folder)?;
     }
     for port in &wants.tcp_ports {
         rules.allow_tcp(*port)?;
@@ -250,15 +244,22 @@ impl Wants {
         let mut wants = Self::default();
         match verb {
             Verb::Fetch(args) => wants.fetch(args),
-            Verb::Query(args) => wants.query(&args.tree),
+            // The user's Python reads the tree, from folders of its own choice.
+            Verb::Query(_) => {
+                wants.takes_user = true;
+                wants.opens_anything = true;
+                wants.calls_anything = true;
+            }
             // Its thread that opens ports and files keeps its rights: it opens more later.
             Verb::Demo(_) => wants.calls.push(Need::Maps),
             // Publishers send text. Extcap also executes `capture`, which names its own.
             Verb::Doctor(_) | Verb::Extcap(_) => {}
             Verb::Top(args) => {
                 wants.tcp_ports.extend(args.address.as_deref().and_then(top_port));
-                // Keys are read from /dev/tty then.
-                wants.opens_anything = !io::stdin().is_terminal();
+                // Without a terminal as its input it reads keys from /dev/tty.
+                let has_keys =
+                    io::stdin().is_terminal() || args.once || !io::stdout().is_terminal();
+                wants.opens_anything = !has_keys;
                 wants.calls.push(Need::Collector);
             }
             // The thread that serves metrics asks jobs, at ports that the kernel chooses. It stays
@@ -287,18 +288,6 @@ impl Wants {
         let sensors = is_file.then(|| Sensors::read(&args.sensors).ok()).flatten();
         let files = sensors.map_or(0, |sensors| sensors.sensors.len());
         self.read_set(SetPlaces { paths: vec![std::env::temp_dir()], files });
-    }
-
-    /// Python and DuckDB read a tree, whose files may belong to others.
-    fn query(&mut self, tree: &Path) {
-        self.paths.push((tree.to_owned(), Access::Read));
-        // Old days may be on another disk.
-        let days = fs::read_dir(tree).into_iter().flatten().flatten();
-        let links = days.filter(|day| day.file_type().is_ok_and(|kind| kind.is_symlink()));
-        self.paths.extend(links.map(|day| (day.path(), Access::Read)));
-        self.programs.extend(query_programs());
-        self.calls_anything = true;
-        self.takes_user = true;
     }
 
     fn capture(&mut self, args: &CaptureArgs) {

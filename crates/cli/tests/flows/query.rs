@@ -1,9 +1,11 @@
 //! Queries of a tree of flow records, answered by DuckDB.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 
 use crate::support::live::wait_until;
+use crate::support::rights::nobody;
 use crate::support::service::is_alive;
 use crate::support::{
     Directory, PROGRAM, Run, assert_says, command, last_object, regular, run, run_json,
@@ -159,6 +161,22 @@ fn times_with_a_zone_are_answered_or_what_they_need_is_named() {
     let rows = last_object(&done.stdout)["rows"].clone();
     let wanted = json!([["1970-01-01 00:00:00+00:00", "2026-07-01 10:00:00+00:00"]]);
     assert_eq!(rows, wanted);
+}
+
+/// Root's query has no capabilities.
+#[test]
+fn a_folder_that_may_not_be_read_is_an_error_with_its_owner() {
+    let Some(nobody) = nobody() else { return };
+    let directory = Directory::new("query-others");
+    let Some(tree) = tree(&directory) else { return };
+    let mut paths = fs::read_dir(&tree).unwrap().flatten().map(|entry| entry.path());
+    let day = paths.find(|path| path.is_dir()).unwrap();
+    for folder in [day.to_str().unwrap(), &tree] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
+        chown(folder, Some(nobody.user), None).unwrap();
+        let wanted = format!("{folder}: Permission denied; its owner may read it: sudo -u '#");
+        assert_says(&["query", "rates", &tree], 1, &wanted);
+    }
 }
 
 #[test]

@@ -26,8 +26,13 @@ fn answers_are_read_without_rights() {
         command.env("BURSTLINE_RUN", &names.0.0);
     });
     wait_until("it is published", || tap.exists());
+    let ports = ["--port", "gen:?rate=1000&pace=yes", "--port", "afpacket:lo"];
+    let _switch = names.start(&[&["switch", "--name", "lab"][..], &ports].concat());
+    let shows = || names.run(&["switch", "show", "lab"]).code == Some(0);
+    wait_until("the switch answers", shows);
     for (verb, socket) in [
-        (&["top", &job.address, "--once"][..], "<TCP:"),
+        (&["switch", "show", "lab"][..], "<UNIX"),
+        (&["top", &job.address, "--once"], "<TCP:"),
         (&["top", "--once"], "<UNIX"),
         (&["doctor", "logs"], "<UNIX"),
         (&["doctor", "logs", "tap"], "<UNIX"),

@@ -72,6 +72,14 @@ def quoted(text):
 PARTS = "date=*/hour=*/sensor=*/part-*.parquet"
 
 
+def fail_to_read(path, error):
+    """Root without capabilities may not read what others keep for themselves."""
+    what = f"{path}: {error.strerror}"
+    if isinstance(error, PermissionError):
+        what += f"; its owner may read it: sudo -u '#{os.stat(path).st_uid}' burstline query ..."
+    fail(what)
+
+
 def parts_below(tree, folder, patterns):
     """The files below a folder of the tree. Without one that may not be read, records would be missing."""
     try:
@@ -79,7 +87,7 @@ def parts_below(tree, folder, patterns):
     except (NotADirectoryError, FileNotFoundError):
         return []
     except OSError as error:
-        fail(f"{os.path.join(tree, folder)}: {error.strerror}")
+        fail_to_read(os.path.join(tree, folder), error)
     paths = [os.path.join(folder, name) for name in names]
     if not patterns[1:]:
         return paths
@@ -94,7 +102,7 @@ def connect(tree, from_ns, to_ns):
     try:
         os.chdir(tree)
     except OSError as error:
-        fail(f"{tree}: {error.strerror}")
+        fail_to_read(tree, error)
     parts = parts_below(tree, "", PARTS.split("/"))
     if not parts:
         fail(f"{tree}: no flow records; it has no {PARTS}")
@@ -108,8 +116,6 @@ def connect(tree, from_ns, to_ns):
         "autoinstall_known_extensions = false",
         "autoload_known_extensions = false",
         "enable_progress_bar = false",
-        # What does not fit in memory is an error: it would go to files in the tree.
-        "temp_directory = ''",
         f"allowed_directories = [{quoted(tree)}]",
         "enable_external_access = false",
         "lock_configuration = true",

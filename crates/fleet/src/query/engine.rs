@@ -1,6 +1,5 @@
 //! Runs queries in DuckDB, through Python's package.
 
-use std::env;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -193,42 +192,12 @@ fn failure(value: &Value) -> Option<QueryError> {
 
 /// Returns the Pythons that may have DuckDB, the likeliest first.
 fn pythons() -> Vec<PathBuf> {
-    if let Some(python) = env::var_os(VARIABLE) {
+    if let Some(python) = std::env::var_os(VARIABLE) {
         return vec![python.into()];
     }
-    let home = env::var_os("HOME").map(PathBuf::from);
-    let data = env::var_os("XDG_DATA_HOME").map(PathBuf::from);
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from);
     let data = data.or(home.map(|home| home.join(".local/share")));
     let installed = data.map(|data| data.join(INSTALLED));
     installed.into_iter().chain([PathBuf::from("python3")]).collect()
-}
-
-/// Folders of programs and their data that every Python may use.
-const PROGRAMS: [&str; 6] = ["/usr", "/bin", "/lib", "/lib64", "/opt", "/etc/ld.so.cache"];
-
-/// Returns the folders from which Python runs programs and reads packages. A query needs no other
-/// files but the tree.
-pub fn query_programs() -> Vec<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let search = |python: PathBuf| match python.components().count() {
-        1 => env::split_paths(&path).map(|folder| folder.join(&python)).find(|path| path.is_file()),
-        _ => Some(python),
-    };
-    let found: Vec<_> = pythons().into_iter().filter_map(search).collect();
-    // An environment's Python is a link to the one that it was made with.
-    let real = found.iter().filter_map(|python| python.canonicalize().ok());
-    // PREFIX/bin/python3. The prefix is not all files.
-    let prefix = |python: PathBuf| {
-        let folder = python.parent()?;
-        let prefix = folder.parent().filter(|_| folder.ends_with("bin"));
-        let prefix = prefix.filter(|prefix| prefix.parent().is_some());
-        Some(prefix.unwrap_or(folder).to_owned())
-    };
-    let prefixes = found.iter().cloned().chain(real).filter_map(prefix);
-    let packages = env::var_os("PYTHONPATH").unwrap_or_default();
-    let packages: Vec<_> = env::split_paths(&packages).collect();
-    // `pip install --user`.
-    let of_user = env::var_os("HOME").map(|home| Path::new(&home).join(".local/lib"));
-    let fixed = PROGRAMS.map(PathBuf::from);
-    fixed.into_iter().chain(prefixes).chain(packages).chain(of_user).collect()
 }

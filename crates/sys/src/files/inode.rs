@@ -30,12 +30,14 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Makes a folder, and those that it is in, for their owner alone (0700). What is there stays as it
-/// is.
+/// Makes a folder for its owner alone (0700), and those that it is in as usual. What is there stays
+/// as it is.
 ///
 /// # Errors
 /// Errors from the kernel.
 pub fn make_own_folder(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), fs::create_dir_all)?;
+    // Recursive: no error if it is there.
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 

@@ -20,7 +20,6 @@
 //! - P2: a step that the kernel refuses is an error, and the thread must not read data of others.
 //!   Only the bounding set may stay: without `CAP_SETPCAP` it cannot be emptied, and with
 //!   `no_new_privs` it grants nothing.
-//! - P3: the one capability that can be kept, to read files of others, is bounded by a ruleset.
 //!
 //! Source: capabilities(7), credentials(7), prctl(2), `PR_SET_NO_NEW_PRIVS` and `PR_CAP_AMBIENT`.
 
@@ -84,15 +83,10 @@ pub fn give_up() -> io::Result<()> {
     if calls::is_entered() {
         return Ok(());
     }
-    give_up_but(CapabilitySet::empty())
-}
-
-/// Gives up the rights but for these capabilities.
-fn give_up_but(kept: CapabilitySet) -> io::Result<()> {
-    let Some(confinement) = CONFINEMENT.get() else { return drop_capabilities(None, kept) };
+    let Some(confinement) = CONFINEMENT.get() else { return drop_capabilities(None) };
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    empty_bounding_set(kept);
-    drop_capabilities(confinement.user.as_ref(), kept)?;
+    empty_bounding_set();
+    drop_capabilities(confinement.user.as_ref())?;
     confinement.files.as_ref().map_or(Ok(()), Ruleset::enter)?;
     confinement.calls.as_ref().map_or(Ok(()), CallFilter::enter)
 }
@@ -103,26 +97,26 @@ fn give_up_but(kept: CapabilitySet) -> io::Result<()> {
 /// # Errors
 /// As for [`give_up`].
 pub fn give_up_but_programs() -> io::Result<()> {
-    let nothing = CapabilitySet::empty();
-    let Some(confinement) = CONFINEMENT.get() else { return drop_capabilities(None, nothing) };
-    empty_bounding_set(nothing);
-    drop_capabilities(confinement.user.as_ref(), nothing)
+    let Some(confinement) = CONFINEMENT.get() else { return drop_capabilities(None) };
+    empty_bounding_set();
+    drop_capabilities(confinement.user.as_ref())
 }
 
-/// Makes the calling thread this user, if one is given, and drops all capabilities but `kept`.
-fn drop_capabilities(user: Option<&Account>, kept: CapabilitySet) -> io::Result<()> {
+/// Makes the calling thread this user, if one is given, and drops all capabilities.
+fn drop_capabilities(user: Option<&Account>) -> io::Result<()> {
     user.map_or(Ok(()), become_user)?;
     clear_ambient_capability_set()?;
-    let kept = capabilities(None)?.permitted.intersection(kept);
-    let inheritable = CapabilitySet::empty();
-    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })?;
+    let nothing = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: nothing, permitted: nothing, inheritable: nothing };
+    set_capabilities(None, sets)?;
     set_no_new_privs(true)?;
     Ok(())
 }
 
-/// Removes all known capabilities but `kept` from the bounding set, if permitted (P2).
-fn empty_bounding_set(kept: CapabilitySet) {
-    for capability in CapabilitySet::all().difference(kept).iter() {
+/// Removes all capabilities known to the kernel from the bounding set, if permitted (P2).
+fn empty_bounding_set() {
+    let known = CapabilitySet::all().iter();
+    for capability in known {
         let _ = remove_capability_from_bounding_set(capability);
     }
 }
@@ -161,21 +155,6 @@ pub fn without_rights<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T>
         return Ok(work());
     }
     aside(|| give_up().map(|()| work()))?
-}
-
-/// Like [`without_rights`], but the thread, and programs that it starts, may read all files that
-/// the confinement lists, whoever owns them. They keep `CAP_DAC_READ_SEARCH`, if the caller has it
-/// and the confinement has such a list (P3).
-///
-/// # Errors
-/// As for [`without_rights`].
-pub fn without_rights_but_reading<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
-    let has_list = CONFINEMENT.get().is_some_and(|confinement| confinement.files.is_some());
-    let kept = match has_list {
-        true => CapabilitySet::DAC_READ_SEARCH,
-        false => CapabilitySet::empty(),
-    };
-    aside(|| give_up_but(kept).map(|()| work()))?
 }
 
 /// Runs `work` on another thread, and waits for it. An error means that no thread could start.

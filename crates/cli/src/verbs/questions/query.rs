@@ -36,7 +36,7 @@ pub(crate) fn query(args: &QueryArgs) -> Result<ExitCode, Failure> {
         }
     };
     // The thread's child, which reads the tree, has no more rights than the thread.
-    let answered = privileges::without_rights_but_reading(answer);
+    let answered = privileges::without_rights(answer);
     answered.map_err(|error| confinement::refused(&error))??;
     Ok(ExitCode::SUCCESS)
 }

@@ -149,16 +149,6 @@ impl Ruleset {
         self.allow_beneath(&parent, access)
     }
 
-    /// Allows to read files beneath a folder, and to run programs there. A path that is missing is
-    /// left out.
-    ///
-    /// # Errors
-    /// Errors from the kernel about the rule.
-    pub fn allow_programs(&self, folder: &Path) -> io::Result<()> {
-        let Ok(parent) = open_path(folder, OFlags::empty()) else { return Ok(()) };
-        self.add_beneath(&parent, EXECUTE | READ_FILE | READ_DIR)
-    }
-
     /// Allows connections to a TCP port, on any host.
     ///
     /// # Errors
@@ -172,6 +162,7 @@ impl Ruleset {
     }
 
     fn allow_beneath(&self, parent: &File, access: Access) -> io::Result<()> {
+        let of_kind = if parent.metadata()?.is_dir() { u64::MAX } else { OF_FILES };
         let wanted = match access {
             Access::Read => READ_FILE | READ_DIR,
             // No devices, which no job creates, and no programs.
@@ -180,11 +171,6 @@ impl Ruleset {
                 self.handled & !never
             }
         };
-        self.add_beneath(parent, wanted)
-    }
-
-    fn add_beneath(&self, parent: &File, wanted: u64) -> io::Result<()> {
-        let of_kind = if parent.metadata()?.is_dir() { u64::MAX } else { OF_FILES };
         let allowed = wanted & of_kind & self.handled;
         let rule = Beneath { allowed, parent: parent.as_raw_fd() };
         self.add(RULE_PATH_BENEATH, &raw const rule)

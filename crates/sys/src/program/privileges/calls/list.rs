@@ -90,6 +90,11 @@ const fn without_programs(number: c_long) -> Row {
     with(number, Rule::WithoutBits { argument: 2, bits: libc::PROT_EXEC as u32 })
 }
 
+/// A change of a file's mode, not to setuid or setgid. `argument` is the mode.
+const fn without_ids(number: c_long, argument: u32) -> Row {
+    with(number, Rule::WithoutBits { argument, bits: libc::S_ISUID | libc::S_ISGID })
+}
+
 pub(super) const LIST: &[Row] = &[
     with(libc::SYS_ioctl, Rule::Except { argument: 1, values: TYPES }),
     without_programs(libc::SYS_mmap),
@@ -171,8 +176,8 @@ pub(super) const LIST: &[Row] = &[
     allowed(libc::SYS_fsync),
     allowed(libc::SYS_fdatasync),
     allowed(libc::SYS_sync_file_range),
-    allowed(libc::SYS_fchmod),
-    allowed(libc::SYS_fchmodat),
+    without_ids(libc::SYS_fchmod, 1),
+    without_ids(libc::SYS_fchmodat, 2),
     allowed(libc::SYS_fchown),
     allowed(libc::SYS_fchownat),
     allowed(libc::SYS_linkat),
@@ -290,7 +295,7 @@ pub(super) const LIST: &[Row] = &[
     #[cfg(target_arch = "x86_64")]
     allowed(libc::SYS_rename),
     #[cfg(target_arch = "x86_64")]
-    allowed(libc::SYS_chmod),
+    without_ids(libc::SYS_chmod, 1),
     #[cfg(target_arch = "x86_64")]
     allowed(libc::SYS_chown),
     #[cfg(target_arch = "x86_64")]
