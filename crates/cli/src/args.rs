@@ -218,8 +218,8 @@ impl Verb {
             Self::Extract(args) => args.files.quiet,
             Self::Index(args) => args.files.quiet,
             Self::Fetch(args) => args.quiet,
-            // Wireshark opens a window for what it says.
-            Self::Extcap(_) => true,
+            // Wireshark opens a window for what it says; the others have a screen or a report.
+            Self::Extcap(_) | Self::Top(_) | Self::Doctor(_) => true,
             _ => self.job().is_some_and(|job| job.quiet),
         }
     }
