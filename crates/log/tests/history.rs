@@ -163,7 +163,7 @@ fn whoever_loses_the_race_for_the_oldest_gets_the_next() {
             }
         });
         let (mut next, mut segments) = (PACKETS_A_SEGMENT, 0);
-        let enough = if cfg!(miri) { 20 } else { 30_000 };
+        let enough = if cfg!(miri) { 8 } else { 30_000 };
         // A reader may have to wait longer than that for a core.
         let is_enough =
             |segments| segments >= enough && (cfg!(miri) || entered.load(Ordering::Relaxed) > 0);

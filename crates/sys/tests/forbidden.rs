@@ -54,12 +54,14 @@ const FORBIDDEN: [(&str, libc::c_long, libc::c_long); 30] = [
 ];
 
 /// Calls that fail with an error instead: (name, number, arguments, error).
-fn failing() -> [(&'static str, libc::c_long, [libc::c_long; 3], i32); 5] {
+fn failing() -> [(&'static str, libc::c_long, [libc::c_long; 3], i32); 7] {
     let run = libc::c_long::from(libc::PROT_EXEC | libc::PROT_READ);
     [
         ("mprotect of code", libc::SYS_mprotect, [4096, 4096, run], libc::EPERM),
         ("a file that runs as its owner", libc::SYS_fchmod, [-1, 0o4755, 0], libc::EPERM),
         ("typing into the terminal", libc::SYS_ioctl, [0, 0x5412, 0], libc::EPERM),
+        ("a connection", libc::SYS_connect, [-1, 0, 0], libc::EACCES),
+        ("a ring of calls", libc::SYS_io_uring_setup, [1, 0, 0], libc::EPERM),
         ("a socket of IPv6", libc::SYS_socket, [10, 2, 0], libc::EINVAL),
         ("an unknown option", libc::SYS_prctl, [22, 2, 0], libc::EINVAL),
     ]

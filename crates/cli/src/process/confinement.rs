@@ -138,8 +138,18 @@ fn rules(wants: &Wants) -> std::io::Result<Option<Ruleset>> {
     Ok(Some(rules))
 }
 
+/// Runs `work` on a thread that has dropped its rights, because what it reads is not trusted.
+pub(crate) fn without_rights<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+    privileges::without_rights(work).map_err(|error| refused(&error))
+}
+
+/// Drops the rights of the calling thread.
+pub(crate) fn give_up() -> Result<(), Failure> {
+    privileges::give_up().map_err(|error| refused(&error))
+}
+
 /// Returns the failure of a verb without `--keep-privileges` that could not drop its rights.
-pub(crate) fn refused(error: &std::io::Error) -> Failure {
+fn refused(error: &io::Error) -> Failure {
     Failure::new(format!("drop privileges: {error}; {VARIABLE}=off drops capabilities only"))
 }
 
@@ -399,6 +409,7 @@ impl Wants {
             return;
         }
         self.takes_user = true;
+        self.calls.push(Need::Folders);
         let is_timed = |rotation: Rotation| rotation.naming == FileNaming::Timed;
         let is_timed = files.rotation().is_some_and(is_timed);
         // Invalid paths are rejected where they are used.
@@ -425,6 +436,7 @@ impl Wants {
     /// Names are created, removed and looked up.
     fn have_names(&mut self) {
         self.takes_user = true;
+        self.calls.push(Need::Bells);
         let folders = folders_of_names();
         self.paths.extend(folders.into_iter().map(|folder| (folder, Access::Write)));
     }

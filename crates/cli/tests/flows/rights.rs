@@ -3,14 +3,14 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::rights::{nobody, reads_without_rights, traced};
+use crate::support::rights::{can_trace, nobody, reads_without_rights, traced};
 use crate::support::ssh::Server;
-use crate::support::{Directory, PROGRAM, REAL, Run, command, other_or_skip, regular, run_json};
+use crate::support::{Directory, PROGRAM, REAL, Run, command, regular, run_json};
 
 /// Threads without rights read the files where packets of sensors are kept.
 #[test]
 fn packets_of_sensors_are_read_without_rights() {
-    if nobody().is_none() || other_or_skip("strace", &["-V"]).is_none() {
+    if !can_trace() {
         return;
     }
     let Some(server) = Server::start("rights-fetch") else { return };
@@ -29,6 +29,8 @@ fn packets_of_sensors_are_read_without_rights() {
     let lines = traced(directory, &["-y", "-e", calls], &fetch);
     let kept = reads_without_rights(&lines, "/fra>");
     assert!(kept.is_ok_and(|reads| reads > 0), "{kept:?}\n{lines}");
+    let sent = reads_without_rights(&lines, "<pipe:");
+    assert!(sent.is_ok_and(|reads| reads > 0), "{sent:?}\n{lines}");
 }
 
 /// A query starts Python without capabilities, which it cannot regain.

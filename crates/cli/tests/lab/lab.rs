@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::support::live::wait_until;
+use crate::support::rights::{held, nobody};
 use crate::support::{
     Directory, PROGRAM, REAL, command, is_root, other, run, run_json, run_with_code,
 };
@@ -67,6 +68,25 @@ fn a_bridge_passes_all_and_the_table_and_the_json_say_so() {
     let arguments = [&["-c", &script, "sh"], &GENTLE[..]].concat();
     let table = bed.near.command("sh", &arguments).unwrap();
     assert!(table.contains("SHORTER than the 60 s") && table.contains("\ndone\n"), "{table}");
+}
+
+/// The tester's other threads open ports again for each trial.
+#[test]
+fn frames_are_received_without_rights() {
+    let (Some(nobody), Some(bed)) = (nobody(), bed_or_skip()) else { return };
+    bridge(&bed);
+    let directory = Directory::new("lab-rights");
+    let [json, said] = ["json", "said"].map(|name| directory.file(name));
+    let flags = ["--sizes", "64", "--tests", "loss", "--trial", "1s", "--json"];
+    let lab = start(&bed, &flags, &json, &said);
+    let process = lab.process_id();
+    wait_until("a trial", || held(process).iter().any(|held| held.is_filtered));
+    for thread in held(process).iter().filter(|held| held.is_filtered) {
+        let said = (thread.user, thread.capabilities, thread.bounding);
+        assert_eq!(said, (nobody.user, 0, 0), "{thread:?}");
+    }
+    burstline_testbed::signal(process, "-INT").unwrap();
+    lab.finish().unwrap();
 }
 
 #[test]

@@ -9,10 +9,8 @@ use burstline_testbed::Killed;
 
 use crate::support::endless::{end, start};
 use crate::support::live::{statuses, wait_until};
-use crate::support::rights::{held, nobody, reads_without_rights, rights, traced};
-use crate::support::{
-    Directory, REAL, assert_closed, assert_says, command, other_or_skip, run, run_json,
-};
+use crate::support::rights::{can_trace, held, nobody, reads_without_rights, rights, traced};
+use crate::support::{Directory, REAL, assert_closed, assert_says, command, run, run_json};
 
 /// Returns real, effective, saved and file-system uid or gid of each thread.
 fn numbers(process: u32, field: &str) -> Vec<String> {
@@ -90,14 +88,14 @@ fn a_snapshot_length_of_0_is_the_whole_packet() {
     assert_ne!(short["total"]["bytes"], all["total"]["bytes"]);
 }
 
-/// Verbs without a test of their rights. All but `lab` read nothing of others.
-const UNTESTED: [&str; 6] = ["lab", "ports", "explain", "version", "completions", "man"];
+/// Verbs without a test of their rights: they read nothing of others.
+const UNTESTED: [&str; 5] = ["ports", "explain", "version", "completions", "man"];
 
-/// Verbs whose rights a test looks at: here, or in `service::rights` and `flows::rights`.
-const TESTED: [&str; 21] = [
+/// Verbs whose rights a test looks at: here, in `service::rights`, `flows::rights`, or `lab::lab`.
+const TESTED: [&str; 22] = [
     "count", "capture", "merge", "bounce", "generate", "switch", "balance", "replay", "flows",
     "info", "check", "recover", "extract", "index", "extcap", "doctor", "top", "run", "demo",
-    "fetch", "query",
+    "fetch", "query", "lab",
 ];
 
 #[test]
@@ -202,7 +200,7 @@ fn root_stays_for_files_that_are_made_later_and_nothing_else() {
 /// strace reports the order of these events.
 #[test]
 fn the_first_byte_is_read_without_rights() {
-    if nobody().is_none() || other_or_skip("strace", &["-V"]).is_none() {
+    if !can_trace() {
         return;
     }
     let directory = Directory::new("rights-order");

@@ -6,9 +6,11 @@ use burstline_testbed::Terminal;
 
 use crate::run_metrics;
 use crate::support::live::wait_until;
-use crate::support::rights::{held, held_by, nobody, reads_without_rights, rights, traced};
+use crate::support::rights::{
+    can_trace, held, held_by, nobody, reads_without_rights, rights, traced,
+};
 use crate::support::sharing::Names;
-use crate::support::{Directory, PROGRAM, other_or_skip};
+use crate::support::{Directory, PROGRAM};
 use crate::watched::{Watched, scraped};
 
 const SOURCE: &str = "gen:?rate=20k&pace=yes&flows=4";
@@ -16,7 +18,7 @@ const SOURCE: &str = "gen:?rate=20k&pace=yes&flows=4";
 /// strace reports who reads what jobs and publishers send.
 #[test]
 fn answers_are_read_without_rights() {
-    if nobody().is_none() || other_or_skip("strace", &["-V"]).is_none() {
+    if !can_trace() {
         return;
     }
     let names = Names::new("rights-answers");

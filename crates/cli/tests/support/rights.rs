@@ -9,7 +9,7 @@ use burstline_sys::privileges::Held;
 use burstline_sys::users::{Account, account};
 
 use super::live::{wait_until, whole_statuses};
-use super::{Directory, PROGRAM, is_root, other};
+use super::{Directory, PROGRAM, is_root, other, other_or_skip};
 
 /// Returns an unprivileged user.
 pub(crate) fn nobody() -> Option<Account> {
@@ -36,6 +36,11 @@ pub(crate) fn held_by(process: u32, name: &str) -> Held {
     let line = format!("Name:\t{name}");
     let all = whole_statuses(process);
     Held::of(all.iter().find(|status| status.lines().next() == Some(&line[..])).unwrap())
+}
+
+/// Whether this test can trace the program as root; if not, it is skipped.
+pub(crate) fn can_trace() -> bool {
+    nobody().is_some() && other_or_skip("strace", &["-V"]).is_some()
 }
 
 /// Runs the program to its end under strace with these flags. Returns what was traced.

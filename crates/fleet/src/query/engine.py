@@ -76,7 +76,10 @@ def fail_to_read(path, error):
     """Root without capabilities may not read what others keep for themselves."""
     what = f"{path}: {error.strerror}"
     if isinstance(error, PermissionError):
-        what += f"; its owner may read it: sudo -u '#{os.stat(path).st_uid}' burstline query ..."
+        try:
+            what += f"; its owner may read it: sudo -u '#{os.stat(path).st_uid}' burstline query ..."
+        except OSError:
+            pass  # the folder that it is in does not say whose it is
     fail(what)
 
 

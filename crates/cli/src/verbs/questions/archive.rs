@@ -14,7 +14,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_engine::{EngineError, Watch};
 use burstline_port::{CaptureReader, OpenedFiles, captures_of};
-use burstline_sys::privileges;
 
 use crate::args::FilesArgs;
 use crate::confinement;
@@ -56,12 +55,11 @@ pub(crate) fn open(path: &Path, files: &OpenedFiles) -> Result<CaptureReader, Fa
     Ok(opened.map_err(EngineError::from)?)
 }
 
-/// Runs `work` on a thread without rights, because what it reads is not trusted.
+/// The same as [`confinement::without_rights`], for work of the engine.
 pub(crate) fn without_rights<T: Send>(
     work: impl FnOnce() -> Result<T, EngineError> + Send,
 ) -> Result<T, Failure> {
-    let done = privileges::without_rights(work).map_err(|error| confinement::refused(&error))?;
-    Ok(done?)
+    Ok(confinement::without_rights(work)??)
 }
 
 /// Runs `work` on each file, and continues after an unreadable one. Returns the results, and

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use burstline_fleet::{Answered, Query, QueryError, READY, Ready, Span, Values};
 use burstline_port::did_you_mean;
-use burstline_sys::privileges;
 
 use crate::args::QueryArgs;
 use crate::confinement;
@@ -36,8 +35,7 @@ pub(crate) fn query(args: &QueryArgs) -> Result<ExitCode, Failure> {
         }
     };
     // The thread's child, which reads the tree, has no more rights than the thread.
-    let answered = privileges::without_rights(answer);
-    answered.map_err(|error| confinement::refused(&error))??;
+    confinement::without_rights(answer)??;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -24,10 +24,8 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use burstline_sys::privileges;
-
 use crate::args::TopArgs;
-use crate::confinement;
+use crate::confinement::give_up;
 use crate::failure::Failure;
 use crate::view;
 use board::Series;
@@ -53,8 +51,4 @@ pub(crate) fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
     }
     screen::watch(source, series, Duration::from_nanos(args.interval))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn give_up() -> Result<(), Failure> {
-    privileges::give_up().map_err(|error| confinement::refused(&error))
 }

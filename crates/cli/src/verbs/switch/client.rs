@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 use burstline_engine::EngineError;
 use burstline_share::switch_sockets_to_look;
-use burstline_sys::privileges;
 use serde_json::{Value, json};
 
 use crate::args::{MirrorArgs, Named, SwitchAction};
@@ -95,12 +94,12 @@ fn ask(name: &str, request: &Value) -> Result<Value, Failure> {
     let fail = |error: io::Error| Failure::new(format!("the switch {name}: {error}"));
     (&socket).write_all(format!("{request}\n").as_bytes()).map_err(fail)?;
     let mut lines = BufReader::new(&socket).take(ANSWER_BYTES);
-    let answer = privileges::without_rights(|| -> io::Result<Option<Value>> {
+    let answer = confinement::without_rights(|| -> io::Result<Option<Value>> {
         let mut line = String::new();
         lines.read_line(&mut line)?;
         Ok(serde_json::from_str(&line).ok())
     });
-    let answer = answer.map_err(|error| confinement::refused(&error))?.map_err(fail)?;
+    let answer = answer?.map_err(fail)?;
     let silent = || Failure::new(format!("the switch {name} ended without an answer"));
     let answer = answer.ok_or_else(silent)?;
     match answer["ok"].as_bool() {

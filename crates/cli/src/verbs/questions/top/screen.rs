@@ -25,8 +25,8 @@ use ratatui::{Terminal, TerminalOptions, Viewport};
 
 use super::board::Series;
 use super::draw::{self, Sight};
-use super::give_up;
 use super::source::Source;
+use crate::confinement::give_up;
 use crate::failure::Failure;
 use crate::signals;
 

@@ -1,14 +1,24 @@
-//! An io_uring that writes buffers.
+//! An io_uring that writes buffers, and can do nothing else.
+//!
+//! A filter of system calls does not see what is asked of a ring. So the ring is restricted before
+//! its first use: whoever takes over the process cannot open, connect or send by it.
 //!
 //! Source: io_uring(7), io_uring_register(2), io_uring_enter(2).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use io_uring::register::Restriction;
 use io_uring::squeue::Flags;
 use io_uring::{IoUring, opcode, types};
 
 use super::AlignedBuffer;
+
+/// `IORING_REGISTER_BUFFERS` and `IORING_REGISTER_IOWQ_MAX_WORKERS`.
+///
+/// Source: include/uapi/linux/io_uring.h of Linux 6.18.
+const REGISTER_BUFFERS: u8 = 0;
+const REGISTER_MAX_WORKERS: u8 = 19;
 
 /// A completed write.
 #[derive(Debug)]
@@ -32,13 +42,18 @@ impl Ring {
     /// Creates a ring for up to `writes` writes at a time.
     ///
     /// # Errors
-    /// Errors from the kernel: io_uring is missing or not permitted.
+    /// Errors from the kernel: io_uring is missing, not permitted, or older than Linux 5.10.
     pub(super) fn new(writes: usize) -> io::Result<Self> {
-        let ring = IoUring::builder().dontfork().build(writes as u32)?;
-        // Linux 5.6 added this together with plain writes.
-        if !ring.params().is_feature_rw_cur_pos() {
-            return Err(io::ErrorKind::Unsupported.into());
-        }
+        let ring = IoUring::builder().dontfork().setup_r_disabled().build(writes as u32)?;
+        let order = Flags::ASYNC | Flags::IO_DRAIN;
+        ring.submitter().register_restrictions(&mut [
+            Restriction::sqe_op(opcode::Write::CODE),
+            Restriction::sqe_op(opcode::WriteFixed::CODE),
+            Restriction::sqe_flags_allowed(order.bits()),
+            Restriction::register_op(REGISTER_BUFFERS),
+            Restriction::register_op(REGISTER_MAX_WORKERS),
+        ])?;
+        ring.submitter().register_enable_rings()?;
         // One kernel worker takes one write after the other, so the disk never waits in between.
         // Before Linux 5.15 each write waits until the completions of earlier ones were seen.
         let has_one_worker = ring.submitter().register_iowq_max_workers(&mut [1, 0]).is_ok();
@@ -118,5 +133,40 @@ impl Ring {
             }
         }
         Ok(None)
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_does_nothing_but_write() {
+        let mut ring = match Ring::new(4) {
+            Ok(ring) => ring.ring,
+            Err(error) => return burstline_skip::skip(&format!("io_uring_setup: {error}")),
+        };
+        let path = c"/dev/null";
+        let here = types::Fd(libc::AT_FDCWD);
+        let family = (libc::AF_UNIX, libc::SOCK_STREAM);
+        for (what, entry) in [
+            ("open", opcode::OpenAt::new(here, path.as_ptr()).build()),
+            ("socket", opcode::Socket::new(family.0, family.1, 0).build()),
+            ("nothing", opcode::Nop::new().build()),
+            (
+                "linked",
+                opcode::Write::new(types::Fd(-1), path.as_ptr().cast(), 1)
+                    .build()
+                    .flags(Flags::IO_LINK),
+            ),
+        ] {
+            // SAFETY: the path is static, and nothing else is read.
+            unsafe { ring.submission().push(&entry) }.unwrap();
+            ring.submit_and_wait(1).unwrap();
+            let refused = ring.completion().next().unwrap().result();
+            assert_eq!(refused, -libc::EACCES, "{what}");
+        }
+        let more = ring.submitter().register_eventfd(0).unwrap_err();
+        assert_eq!(more.raw_os_error(), Some(libc::EACCES));
     }
 }

@@ -9,12 +9,13 @@ pub enum Need {
     Maps,
     /// The same, and injects frames into the kernel by running a program on them.
     Injections,
-    /// Creates folders.
+    /// Creates folders, or recordings, each with its own io_uring.
     Folders,
     /// Connects to a collector, a bus or a job, which may have an IPv6 address.
     Collector,
-    /// Wakes peers that share memory with us by their eventfds. A write could block, so the
-    /// completion of an asynchronous read signals the eventfd.
+    /// Shares memory with others: binds UNIX sockets at paths, connects to theirs, and wakes peers
+    /// by their eventfds. A write could block, so the completion of an asynchronous read signals
+    /// the eventfd.
     Bells,
 }
 
@@ -91,8 +92,12 @@ const fn without_programs(number: c_long) -> Row {
 }
 
 /// A change of a file's mode, not to setuid or setgid. `argument` is the mode.
-const fn without_ids(number: c_long, argument: u32) -> Row {
-    with(number, Rule::WithoutBits { argument, bits: libc::S_ISUID | libc::S_ISGID })
+const fn without_ids(argument: u32) -> Rule {
+    Rule::WithoutBits { argument, bits: libc::S_ISUID | libc::S_ISGID }
+}
+
+const fn only_for(need: Need, number: c_long, rule: Rule) -> Row {
+    Row { number, rule, need: Some(need) }
 }
 
 pub(super) const LIST: &[Row] = &[
@@ -105,33 +110,39 @@ pub(super) const LIST: &[Row] = &[
     // Its flags are in memory, where a filter cannot see them: libc then calls clone.
     with(libc::SYS_clone3, Rule::Fails(libc::ENOSYS)),
     with(libc::SYS_socket, Rule::Known { argument: 0, values: FAMILIES }),
-    Row {
-        number: libc::SYS_socket,
-        rule: Rule::Known { argument: 0, values: FAMILIES_TO_COLLECTORS },
-        need: Some(Need::Collector),
-    },
+    only_for(
+        Need::Collector,
+        libc::SYS_socket,
+        Rule::Known { argument: 0, values: FAMILIES_TO_COLLECTORS },
+    ),
+    // libc asks a cache of names, if there is one, and then does without.
+    with(libc::SYS_connect, Rule::Fails(libc::EACCES)),
+    only_for(Need::Collector, libc::SYS_connect, Rule::Allowed),
+    only_for(Need::Bells, libc::SYS_connect, Rule::Allowed),
+    // By path: a file that is not open may belong to this user outside of the ruleset's folders.
+    only_for(Need::Bells, libc::SYS_fchmodat, without_ids(2)),
+    #[cfg(target_arch = "x86_64")]
+    only_for(Need::Bells, libc::SYS_chmod, without_ids(1)),
+    with(libc::SYS_fchmod, without_ids(1)),
+    // What is asked of a ring is in memory, where a filter cannot see it. One from before has its own
+    // restrictions. Without one, writes are done one after the other.
+    with(libc::SYS_io_uring_setup, Rule::Fails(libc::EPERM)),
+    only_for(Need::Folders, libc::SYS_io_uring_setup, Rule::Allowed),
+    only_for(Need::Folders, libc::SYS_io_uring_register, Rule::Allowed),
     with(libc::SYS_kill, Rule::Own),
     with(libc::SYS_tgkill, Rule::Own),
     // musl's abort ends the process with this call. It names no process, so we allow only SIGABRT.
     with(libc::SYS_tkill, Rule::OneOf { argument: 1, values: ABORT }),
     with(libc::SYS_prlimit64, Rule::OwnLimits),
     // Before the narrower row: if a job has both needs, the first row counts.
-    Row {
-        number: libc::SYS_bpf,
-        rule: Rule::OneOf { argument: 0, values: OF_INJECTIONS },
-        need: Some(Need::Injections),
-    },
-    Row {
-        number: libc::SYS_bpf,
-        rule: Rule::OneOf { argument: 0, values: OF_MAPS },
-        need: Some(Need::Maps),
-    },
-    Row { number: libc::SYS_mkdirat, rule: Rule::Allowed, need: Some(Need::Folders) },
+    only_for(Need::Injections, libc::SYS_bpf, Rule::OneOf { argument: 0, values: OF_INJECTIONS }),
+    only_for(Need::Maps, libc::SYS_bpf, Rule::OneOf { argument: 0, values: OF_MAPS }),
+    only_for(Need::Folders, libc::SYS_mkdirat, Rule::Allowed),
     #[cfg(target_arch = "x86_64")]
-    Row { number: libc::SYS_mkdir, rule: Rule::Allowed, need: Some(Need::Folders) },
-    Row { number: libc::SYS_io_setup, rule: Rule::Allowed, need: Some(Need::Bells) },
-    Row { number: libc::SYS_io_submit, rule: Rule::Allowed, need: Some(Need::Bells) },
-    Row { number: libc::SYS_io_getevents, rule: Rule::Allowed, need: Some(Need::Bells) },
+    only_for(Need::Folders, libc::SYS_mkdir, Rule::Allowed),
+    only_for(Need::Bells, libc::SYS_io_setup, Rule::Allowed),
+    only_for(Need::Bells, libc::SYS_io_submit, Rule::Allowed),
+    only_for(Need::Bells, libc::SYS_io_getevents, Rule::Allowed),
     // Not a call: a debugger that skips a call replaces its number by -1.
     allowed(-1),
     // Reads and writes.
@@ -149,9 +160,7 @@ pub(super) const LIST: &[Row] = &[
     allowed(libc::SYS_copy_file_range),
     allowed(libc::SYS_sendfile),
     allowed(libc::SYS_splice),
-    allowed(libc::SYS_io_uring_setup),
     allowed(libc::SYS_io_uring_enter),
-    allowed(libc::SYS_io_uring_register),
     // Descriptors and files: Landlock decides which ones.
     allowed(libc::SYS_openat),
     allowed(libc::SYS_close),
@@ -176,8 +185,6 @@ pub(super) const LIST: &[Row] = &[
     allowed(libc::SYS_fsync),
     allowed(libc::SYS_fdatasync),
     allowed(libc::SYS_sync_file_range),
-    without_ids(libc::SYS_fchmod, 1),
-    without_ids(libc::SYS_fchmodat, 2),
     allowed(libc::SYS_fchown),
     allowed(libc::SYS_fchownat),
     allowed(libc::SYS_linkat),
@@ -265,7 +272,6 @@ pub(super) const LIST: &[Row] = &[
     // Sockets.
     allowed(libc::SYS_socketpair),
     allowed(libc::SYS_bind),
-    allowed(libc::SYS_connect),
     allowed(libc::SYS_listen),
     allowed(libc::SYS_accept),
     allowed(libc::SYS_accept4),
@@ -294,8 +300,6 @@ pub(super) const LIST: &[Row] = &[
     allowed(libc::SYS_unlink),
     #[cfg(target_arch = "x86_64")]
     allowed(libc::SYS_rename),
-    #[cfg(target_arch = "x86_64")]
-    without_ids(libc::SYS_chmod, 1),
     #[cfg(target_arch = "x86_64")]
     allowed(libc::SYS_chown),
     #[cfg(target_arch = "x86_64")]
