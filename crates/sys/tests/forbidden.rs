@@ -54,13 +54,18 @@ const FORBIDDEN: [(&str, libc::c_long, libc::c_long); 30] = [
 ];
 
 /// Calls that fail with an error instead: (name, number, arguments, error).
-fn failing() -> [(&'static str, libc::c_long, [libc::c_long; 3], i32); 7] {
+fn failing() -> [(&'static str, libc::c_long, [libc::c_long; 3], i32); 12] {
     let run = libc::c_long::from(libc::PROT_EXEC | libc::PROT_READ);
     [
         ("mprotect of code", libc::SYS_mprotect, [4096, 4096, run], libc::EPERM),
         ("a file that runs as its owner", libc::SYS_fchmod, [-1, 0o4755, 0], libc::EPERM),
         ("typing into the terminal", libc::SYS_ioctl, [0, 0x5412, 0], libc::EPERM),
-        ("a connection", libc::SYS_connect, [-1, 0, 0], libc::EACCES),
+        ("a UNIX socket that connects", libc::SYS_socket, [1, 1, 0], libc::EINVAL),
+        ("a socket of MPTCP", libc::SYS_socket, [2, 1, 262], libc::EINVAL),
+        ("a packet that opens a connection", libc::SYS_sendmsg, [-1, 0, 0x2000_0000], libc::EPERM),
+        ("an owner of a descriptor", libc::SYS_fcntl, [-1, 8, 1], libc::EPERM),
+        ("a mode of an open file", libc::SYS_fchmod, [-1, 0o666, 0], libc::EPERM),
+        ("an owner of a file", libc::SYS_fchownat, [-100, 0, 0], libc::EPERM),
         ("a ring of calls", libc::SYS_io_uring_setup, [1, 0, 0], libc::EPERM),
         ("a socket of IPv6", libc::SYS_socket, [10, 2, 0], libc::EINVAL),
         ("an unknown option", libc::SYS_prctl, [22, 2, 0], libc::EINVAL),
@@ -183,6 +188,7 @@ fn files_of_others_stay_closed_and_some_calls_fail() {
         fs::write(folder.join("ours"), "x").unwrap();
         fs::rename(folder.join("ours"), folder.join("renamed")).unwrap();
         fs::remove_file(folder.join("renamed")).unwrap();
+        assert!(call(libc::SYS_socket, [1, 2, 0]).is_ok(), "questions about interfaces");
         for (what, number, arguments, error) in failing() {
             let refused = call(number, arguments).unwrap_err();
             assert_eq!(refused.raw_os_error(), Some(error), "{what}");

@@ -23,7 +23,9 @@ use burstline_port::{Address, FileNaming, PortTable, Rotation, SetPlaces, stripe
 use burstline_share::{folder_to_publish, folders_of_names};
 use burstline_sys::inode::make_own_folder;
 use burstline_sys::pcap;
-use burstline_sys::privileges::{self, Access, CallFilter, Confinement, Need, Refusal, Ruleset};
+use burstline_sys::privileges::{
+    self, Access, CallFilter, Confinement, LateFiles, Need, Refusal, Ruleset,
+};
 use burstline_sys::users::{self, Account};
 
 use crate::args::{
@@ -63,6 +65,7 @@ struct Wants {
     /// TCP ports that the job connects to.
     tcp_ports: Vec<u16>,
     calls: Vec<Need>,
+    late: LateFiles,
     /// Whether the job must keep the uid that started it.
     takes_user: bool,
     /// Whether the job opens paths that are not known yet, or that a library chooses.
@@ -91,7 +94,7 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
         false => rules(&wants).map_err(|error| failed(&error))?,
     };
     let is_filtered = !wants.calls_anything && CallFilter::is_supported();
-    let calls = is_filtered.then(|| CallFilter::new(&wants.calls, refusal));
+    let calls = is_filtered.then(|| CallFilter::with_late_files(&wants.calls, wants.late, refusal));
     if !verb.is_quiet() {
         tell_what_is_not_there(&wants, files.is_some(), is_filtered);
     }
@@ -307,6 +310,7 @@ impl Wants {
         self.have_log(&args.log);
         if args.keep.is_some() {
             self.make_files(args.write(), &args.files);
+            self.late.has_rings = true;
             // The thread that runs the command is started by a thread that has dropped its
             // privileges.
             self.calls_anything |= args.files.on_close.is_some();
@@ -331,6 +335,7 @@ impl Wants {
             self.opens_anything = true;
             self.takes_user = true;
             self.calls.extend([Need::Maps, Need::Bells]);
+            self.late.has_rings = true;
         }
         if targets.iter().any(|target| target.scheme() == "log") {
             self.publish();
@@ -409,7 +414,8 @@ impl Wants {
             return;
         }
         self.takes_user = true;
-        self.calls.push(Need::Folders);
+        self.late.has_modes |= files.mode.is_some();
+        self.late.has_rings |= files.link_types == LinkTypes::Split;
         let is_timed = |rotation: Rotation| rotation.naming == FileNaming::Timed;
         let is_timed = files.rotation().is_some_and(is_timed);
         // Invalid paths are rejected where they are used.

@@ -77,7 +77,7 @@ fn frames_are_received_without_rights() {
     bridge(&bed);
     let directory = Directory::new("lab-rights");
     let [json, said] = ["json", "said"].map(|name| directory.file(name));
-    let flags = ["--sizes", "64", "--tests", "loss", "--trial", "1s", "--json"];
+    let flags = ["--sizes", "64", "--tests", "loss", "--json"];
     let lab = start(&bed, &flags, &json, &said);
     let process = lab.process_id();
     wait_until("a trial", || held(process).iter().any(|held| held.is_filtered));

@@ -41,7 +41,7 @@ use rustix::thread::{
 
 use crate::machine::capability;
 use crate::users::Account;
-pub use calls::{CallFilter, Need, Refusal};
+pub use calls::{CallFilter, LateFiles, Need, Refusal};
 pub use held::Held;
 pub use landlock::{Access, Ruleset, version as landlock_version};
 

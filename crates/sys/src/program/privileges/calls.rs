@@ -15,8 +15,8 @@ mod list;
 
 use std::io;
 
-pub use list::Need;
-use list::{LIST, Row, Rule};
+use list::{LIST, Only, Row, Rule};
+pub use list::{LateFiles, Need};
 
 /// The effect of a call that is not in the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +38,10 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
 
+/// `IPPROTO_MPTCP`, and `SOCK_TYPE_MASK` of include/linux/net.h.
+const MPTCP: u32 = 262;
+const SOCKET_TYPES: u32 = 0xf;
+
 /// Offsets in `struct seccomp_data`.
 const NUMBER: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
@@ -57,6 +61,11 @@ impl CallFilter {
 
     /// Makes a filter of the calls that every job needs, and of those for `needs`.
     pub fn new(needs: &[Need], refusal: Refusal) -> Self {
+        Self::with_late_files(needs, LateFiles::default(), refusal)
+    }
+
+    /// The same, also with calls for files that the job creates later.
+    pub fn with_late_files(needs: &[Need], late: LateFiles, refusal: Refusal) -> Self {
         let refused = match refusal {
             Refusal::Kill => libc::SECCOMP_RET_KILL_PROCESS,
             Refusal::Log => libc::SECCOMP_RET_LOG,
@@ -64,7 +73,12 @@ impl CallFilter {
         let mut code = vec![load(ARCHITECTURE_AT), jump(ARCHITECTURE, 1, 0), answer(refused)];
         code.push(load(NUMBER));
         let process = std::process::id();
-        let rows = LIST.iter().filter(|row| row.need.is_none_or(|need| needs.contains(&need)));
+        let is_for = |only: Only| match only {
+            Only::With(need) => needs.contains(&need),
+            Only::Rings => late.has_rings,
+            Only::Modes => late.has_modes,
+        };
+        let rows = LIST.iter().filter(|row| row.only.is_none_or(is_for));
         code.extend(tree(&spans(rows, process, refused), refused));
         Self(code)
     }
@@ -101,7 +115,7 @@ struct Span {
 /// Sorts the rows by number. Consecutive calls that are always allowed become one span.
 fn spans<'a>(rows: impl Iterator<Item = &'a Row>, process: u32, refused: u32) -> Vec<Span> {
     let mut rows: Vec<_> = rows.collect();
-    rows.sort_by_key(|row| (row.number as u32, row.need.is_none()));
+    rows.sort_by_key(|row| (row.number as u32, row.only.is_none()));
     // A row for a job's need replaces the row for every job. For two needs the list's order
     // decides.
     rows.dedup_by_key(|row| row.number);
@@ -155,6 +169,18 @@ fn code_of(rule: Rule, process: u32, refused: u32) -> Vec<libc::sock_filter> {
         Rule::OneOf { argument, values } => one_of(argument, values, &[], answer(refused)),
         Rule::Known { argument, values } => {
             one_of(argument, values, &[(PROBE, error(PROBED as i32))], error(libc::EINVAL))
+        }
+        Rule::Socket { families, has_unix } => {
+            let refused = error(libc::EINVAL);
+            let mut code = vec![load_argument(2), jump(MPTCP, 0, 1), refused];
+            if !has_unix {
+                // Another family skips the four instructions that look at the type.
+                code.extend([load_argument(0), jump(libc::AF_UNIX as u32, 0, 4)]);
+                code.extend([load_argument(1), mask(SOCKET_TYPES)]);
+                code.extend([jump(libc::SOCK_DGRAM as u32, 1, 0), refused]);
+            }
+            code.extend(one_of(0, families, &[], refused));
+            code
         }
         Rule::Except { argument, values } => {
             let except: Vec<_> = values.iter().map(|&value| (value, error(libc::EPERM))).collect();
@@ -213,6 +239,12 @@ fn any_bit(bits: u32, if_so: u8, if_not: u8) -> libc::sock_filter {
 fn compare(how: u32, with: u32, if_so: u8, if_not: u8) -> libc::sock_filter {
     let code = (libc::BPF_JMP | how | libc::BPF_K) as u16;
     libc::sock_filter { code, jt: if_so, jf: if_not, k: with }
+}
+
+/// Keeps these bits of what was loaded.
+fn mask(bits: u32) -> libc::sock_filter {
+    let code = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
+    libc::sock_filter { code, jt: 0, jf: 0, k: bits }
 }
 
 fn skip(instructions: usize) -> libc::sock_filter {

@@ -14,11 +14,8 @@ use io_uring::{IoUring, opcode, types};
 
 use super::AlignedBuffer;
 
-/// `IORING_REGISTER_BUFFERS` and `IORING_REGISTER_IOWQ_MAX_WORKERS`.
-///
-/// Source: include/uapi/linux/io_uring.h of Linux 6.18.
+/// `IORING_REGISTER_BUFFERS`. Source: include/uapi/linux/io_uring.h of Linux 6.18.
 const REGISTER_BUFFERS: u8 = 0;
-const REGISTER_MAX_WORKERS: u8 = 19;
 
 /// A completed write.
 #[derive(Debug)]
@@ -45,19 +42,18 @@ impl Ring {
     /// Errors from the kernel: io_uring is missing, not permitted, or older than Linux 5.10.
     pub(super) fn new(writes: usize) -> io::Result<Self> {
         let ring = IoUring::builder().dontfork().setup_r_disabled().build(writes as u32)?;
-        let order = Flags::ASYNC | Flags::IO_DRAIN;
+        // One kernel worker takes one write after the other, so the disk never waits in between.
+        // Before Linux 5.15 each write waits until the completions of earlier ones were seen.
+        let has_one_worker = ring.submitter().register_iowq_max_workers(&mut [1, 0]).is_ok();
+        let order = if has_one_worker { Flags::ASYNC } else { Flags::IO_DRAIN };
+        // Linux 5.10 and later.
         ring.submitter().register_restrictions(&mut [
             Restriction::sqe_op(opcode::Write::CODE),
             Restriction::sqe_op(opcode::WriteFixed::CODE),
             Restriction::sqe_flags_allowed(order.bits()),
             Restriction::register_op(REGISTER_BUFFERS),
-            Restriction::register_op(REGISTER_MAX_WORKERS),
         ])?;
         ring.submitter().register_enable_rings()?;
-        // One kernel worker takes one write after the other, so the disk never waits in between.
-        // Before Linux 5.15 each write waits until the completions of earlier ones were seen.
-        let has_one_worker = ring.submitter().register_iowq_max_workers(&mut [1, 0]).is_ok();
-        let order = if has_one_worker { Flags::ASYNC } else { Flags::IO_DRAIN };
         Ok(Self { ring, under_way: 0, is_registered: false, order })
     }
 

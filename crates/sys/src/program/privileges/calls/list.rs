@@ -9,7 +9,7 @@ pub enum Need {
     Maps,
     /// The same, and injects frames into the kernel by running a program on them.
     Injections,
-    /// Creates folders, or recordings, each with its own io_uring.
+    /// Creates folders.
     Folders,
     /// Connects to a collector, a bus or a job, which may have an IPv6 address.
     Collector,
@@ -19,11 +19,28 @@ pub enum Need {
     Bells,
 }
 
+/// What a job does to files that it creates later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LateFiles {
+    /// Writes each one through its own io_uring.
+    pub has_rings: bool,
+    /// Gives them a mode that the user named.
+    pub has_modes: bool,
+}
+
+/// The jobs that a row is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Only {
+    With(Need),
+    Rings,
+    Modes,
+}
+
 pub(super) struct Row {
     pub(super) number: c_long,
     pub(super) rule: Rule,
-    /// The need for it; `None` if every job needs it.
-    pub(super) need: Option<Need>,
+    /// `None` if it is for every job.
+    pub(super) only: Option<Only>,
 }
 
 /// The condition for a call. Arguments count from 0.
@@ -41,6 +58,13 @@ pub(super) enum Rule {
     Known {
         argument: u32,
         values: &'static [u32],
+    },
+    /// A socket of one of these families, not of MPTCP, which Landlock does not know. One of
+    /// `AF_UNIX` is allowed only for questions about interfaces, unless `has_unix`. Otherwise it
+    /// fails with EINVAL.
+    Socket {
+        families: &'static [u32],
+        has_unix: bool,
     },
     /// Allowed with all values but these, for which it fails with EPERM.
     Except {
@@ -67,10 +91,15 @@ const ABORT: &[u32] = &[libc::SIGABRT as u32];
 /// `CLONE_NEWNS`, `CGROUP`, `UTS`, `IPC`, `USER`, `PID` and `NET`.
 const NAMESPACES: u32 = 0x7e02_0000;
 /// `TIOCSTI` and `TIOCLINUX`: inject typed or pasted input for the terminal's next reader.
-const TYPES: &[u32] = &[0x5412, 0x541c];
+/// Then `FIOSETOWN` and `SIOCSPGRP`: see `OWNERS`.
+const TYPES: &[u32] = &[0x5412, 0x541c, 0x8901, 0x8902];
+/// `F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`: by these a descriptor sends any signal to any process.
+const OWNERS: &[u32] = &[8, 10, 15];
 /// `AF_UNIX`, `AF_INET` (interface queries), `AF_NETLINK`, `AF_PACKET`, `AF_XDP`.
 const FAMILIES: &[u32] = &[1, 2, 16, 17, 44];
-/// The same, and `AF_INET6`.
+/// `MSG_FASTOPEN`.
+const FAST_OPEN: u32 = 0x2000_0000;
+/// The same families, and `AF_INET6`.
 const FAMILIES_TO_COLLECTORS: &[u32] = &[1, 2, 10, 16, 17, 44];
 /// Look up, update, delete, next key, look up and delete, information; `BPF_LINK_DETACH`.
 const OF_MAPS: &[u32] = &[1, 2, 3, 4, 15, 21, 34];
@@ -84,7 +113,7 @@ const fn allowed(number: c_long) -> Row {
 }
 
 const fn with(number: c_long, rule: Rule) -> Row {
-    Row { number, rule, need: None }
+    Row { number, rule, only: None }
 }
 
 const fn without_programs(number: c_long) -> Row {
@@ -96,8 +125,12 @@ const fn without_ids(argument: u32) -> Rule {
     Rule::WithoutBits { argument, bits: libc::S_ISUID | libc::S_ISGID }
 }
 
+const fn only(only: Only, number: c_long, rule: Rule) -> Row {
+    Row { number, rule, only: Some(only) }
+}
+
 const fn only_for(need: Need, number: c_long, rule: Rule) -> Row {
-    Row { number, rule, need: Some(need) }
+    only(Only::With(need), number, rule)
 }
 
 pub(super) const LIST: &[Row] = &[
@@ -109,26 +142,45 @@ pub(super) const LIST: &[Row] = &[
     with(libc::SYS_clone, Rule::Thread { with: libc::CLONE_THREAD as u32, without: NAMESPACES }),
     // Its flags are in memory, where a filter cannot see them: libc then calls clone.
     with(libc::SYS_clone3, Rule::Fails(libc::ENOSYS)),
-    with(libc::SYS_socket, Rule::Known { argument: 0, values: FAMILIES }),
+    // Before the narrower row: if a job has both needs, the first row counts.
+    only_for(
+        Need::Bells,
+        libc::SYS_socket,
+        Rule::Socket { families: FAMILIES_TO_COLLECTORS, has_unix: true },
+    ),
     only_for(
         Need::Collector,
         libc::SYS_socket,
-        Rule::Known { argument: 0, values: FAMILIES_TO_COLLECTORS },
+        Rule::Socket { families: FAMILIES_TO_COLLECTORS, has_unix: false },
     ),
-    // libc asks a cache of names, if there is one, and then does without.
-    with(libc::SYS_connect, Rule::Fails(libc::EACCES)),
-    only_for(Need::Collector, libc::SYS_connect, Rule::Allowed),
-    only_for(Need::Bells, libc::SYS_connect, Rule::Allowed),
-    // By path: a file that is not open may belong to this user outside of the ruleset's folders.
+    with(libc::SYS_socket, Rule::Socket { families: FAMILIES, has_unix: false }),
+    // TCP Fast Open connects, and Landlock does not see it.
+    with(libc::SYS_sendto, Rule::WithoutBits { argument: 3, bits: FAST_OPEN }),
+    with(libc::SYS_sendmsg, Rule::WithoutBits { argument: 2, bits: FAST_OPEN }),
+    with(libc::SYS_sendmmsg, Rule::WithoutBits { argument: 3, bits: FAST_OPEN }),
+    with(libc::SYS_fcntl, Rule::Except { argument: 1, values: OWNERS }),
+    // A file that Landlock does not open may belong to this user.
     only_for(Need::Bells, libc::SYS_fchmodat, without_ids(2)),
+    with(libc::SYS_fchmodat, Rule::Fails(libc::EPERM)),
+    only_for(Need::Bells, libc::SYS_fchownat, Rule::Allowed),
+    with(libc::SYS_fchownat, Rule::Fails(libc::EPERM)),
     #[cfg(target_arch = "x86_64")]
     only_for(Need::Bells, libc::SYS_chmod, without_ids(1)),
-    with(libc::SYS_fchmod, without_ids(1)),
+    #[cfg(target_arch = "x86_64")]
+    with(libc::SYS_chmod, Rule::Fails(libc::EPERM)),
+    #[cfg(target_arch = "x86_64")]
+    only_for(Need::Bells, libc::SYS_chown, Rule::Allowed),
+    #[cfg(target_arch = "x86_64")]
+    with(libc::SYS_chown, Rule::Fails(libc::EPERM)),
+    // Nor is a file that may be read one whose mode may change.
+    only(Only::Modes, libc::SYS_fchmod, without_ids(1)),
+    with(libc::SYS_fchmod, Rule::Fails(libc::EPERM)),
     // What is asked of a ring is in memory, where a filter cannot see it. One from before has its own
     // restrictions. Without one, writes are done one after the other.
+    only(Only::Rings, libc::SYS_io_uring_setup, Rule::Allowed),
     with(libc::SYS_io_uring_setup, Rule::Fails(libc::EPERM)),
-    only_for(Need::Folders, libc::SYS_io_uring_setup, Rule::Allowed),
-    only_for(Need::Folders, libc::SYS_io_uring_register, Rule::Allowed),
+    only(Only::Rings, libc::SYS_io_uring_register, Rule::Allowed),
+    with(libc::SYS_io_uring_register, Rule::Fails(libc::EPERM)),
     with(libc::SYS_kill, Rule::Own),
     with(libc::SYS_tgkill, Rule::Own),
     // musl's abort ends the process with this call. It names no process, so we allow only SIGABRT.
@@ -167,7 +219,6 @@ pub(super) const LIST: &[Row] = &[
     allowed(libc::SYS_close_range),
     allowed(libc::SYS_dup),
     allowed(libc::SYS_dup3),
-    allowed(libc::SYS_fcntl),
     allowed(libc::SYS_flock),
     allowed(libc::SYS_fstat),
     allowed(libc::SYS_newfstatat),
@@ -186,7 +237,6 @@ pub(super) const LIST: &[Row] = &[
     allowed(libc::SYS_fdatasync),
     allowed(libc::SYS_sync_file_range),
     allowed(libc::SYS_fchown),
-    allowed(libc::SYS_fchownat),
     allowed(libc::SYS_linkat),
     allowed(libc::SYS_renameat),
     allowed(libc::SYS_renameat2),
@@ -272,6 +322,7 @@ pub(super) const LIST: &[Row] = &[
     // Sockets.
     allowed(libc::SYS_socketpair),
     allowed(libc::SYS_bind),
+    allowed(libc::SYS_connect),
     allowed(libc::SYS_listen),
     allowed(libc::SYS_accept),
     allowed(libc::SYS_accept4),
@@ -279,11 +330,8 @@ pub(super) const LIST: &[Row] = &[
     allowed(libc::SYS_getpeername),
     allowed(libc::SYS_getsockopt),
     allowed(libc::SYS_setsockopt),
-    allowed(libc::SYS_sendto),
     allowed(libc::SYS_recvfrom),
-    allowed(libc::SYS_sendmsg),
     allowed(libc::SYS_recvmsg),
-    allowed(libc::SYS_sendmmsg),
     allowed(libc::SYS_recvmmsg),
     allowed(libc::SYS_shutdown),
     #[cfg(target_arch = "x86_64")]
@@ -300,8 +348,6 @@ pub(super) const LIST: &[Row] = &[
     allowed(libc::SYS_unlink),
     #[cfg(target_arch = "x86_64")]
     allowed(libc::SYS_rename),
-    #[cfg(target_arch = "x86_64")]
-    allowed(libc::SYS_chown),
     #[cfg(target_arch = "x86_64")]
     allowed(libc::SYS_link),
     #[cfg(target_arch = "x86_64")]
