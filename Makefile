@@ -22,7 +22,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint seeds loom miri tsan fuzz-smoke guest \
   ten guest-cards guest-lab guest-service guest-switch install install-c install-pcap header documents report-check runs setup \
-  figures book campaign dist sbom wheel python abi publishable semver fleet buses daq programs suricata-alerts
+  figures book campaign dist sbom wheel python abi publishable semver deny fleet buses daq programs suricata-alerts
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -254,6 +254,11 @@ publishable: ## Check that the library crates can be published: package each and
 semver: ## Check by cargo-semver-checks that the library crates keep what the last release promised
 	@scripts/setup rust semver
 	@scripts/semver
+
+# Where the database of advisories cannot be reached, all else was checked: code 3.
+deny: ## Check licences, sources, advisories and withdrawn versions of all dependencies by cargo-deny
+	@scripts/setup rust deny
+	@scripts/deny || [ $$? -eq 3 ]
 
 header: ## Write include/burstline.h, from crates/capi
 	@scripts/setup rust

@@ -103,7 +103,7 @@ mod tests {
     }
 
     fn findings(packages: Vec<Package>) -> Vec<String> {
-        let workspace = Metadata { manifest: "Cargo.toml".to_owned(), packages };
+        let workspace = Metadata { packages };
         let tree =
             Tree::of(&[("burstline-log/Cargo.toml", "[dependencies]\nburstline-port = 1\n")]);
         check(&workspace, &tree).iter().map(ToString::to_string).collect()

@@ -1,4 +1,4 @@
-//! Cargo's metadata of a manifest: its packages, their licences and dependencies.
+//! Cargo's metadata of a manifest: its packages and their dependencies.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,8 +8,6 @@ use serde_json::Value;
 /// The packages that a manifest's builds and tests use on Linux, including loom's model checks.
 #[derive(Debug)]
 pub(crate) struct Metadata {
-    /// Path of the manifest from the root of the repository.
-    pub(crate) manifest: String,
     /// Members and everything they depend on.
     pub(crate) packages: Vec<Package>,
 }
@@ -19,8 +17,6 @@ pub(crate) struct Metadata {
 pub(crate) struct Package {
     /// Its name.
     pub(crate) name: String,
-    /// Its licence expression, if it names one.
-    pub(crate) licence: Option<String>,
     /// Its manifest; relative to the root of the repository if it is inside.
     pub(crate) manifest: String,
     /// Whether it is a member of the workspace.
@@ -58,7 +54,7 @@ impl Metadata {
         }
         let json = serde_json::from_slice(&output.stdout)
             .map_err(|error| format!("cargo metadata of {manifest} is not JSON: {error}"))?;
-        Ok(Self::from_json(manifest, root, &json))
+        Ok(Self::from_json(root, &json))
     }
 
     /// Returns the packages that are members of the workspace.
@@ -66,14 +62,14 @@ impl Metadata {
         self.packages.iter().filter(|package| package.is_member)
     }
 
-    fn from_json(manifest: &str, root: &Path, json: &Value) -> Self {
+    fn from_json(root: &Path, json: &Value) -> Self {
         let members = array(&json["workspace_members"]);
         let packages = array(&json["packages"]).iter().map(|package| {
             let mut read = Package::from_json(root, package);
             read.is_member = members.contains(&package["id"]);
             read
         });
-        Self { manifest: manifest.to_owned(), packages: packages.collect() }
+        Self { packages: packages.collect() }
     }
 }
 
@@ -90,7 +86,6 @@ impl Package {
         });
         Self {
             name: text(&json["name"]).to_owned(),
-            licence: json["license"].as_str().map(str::to_owned),
             manifest: relative(root, text(&json["manifest_path"])),
             is_member: false,
             roots: roots.map(|target| relative(root, text(&target["src_path"]))).collect(),
@@ -121,19 +116,19 @@ mod tests {
         let json = serde_json::json!({
             "workspace_members": ["id-a"],
             "packages": [
-                {"id": "id-a", "name": "a", "license": "MIT",
+                {"id": "id-a", "name": "a",
                  "manifest_path": "/r/crates/a/Cargo.toml",
                  "targets": [{"kind": ["lib"], "src_path": "/r/crates/a/src/lib.rs"},
                              {"kind": ["test"], "src_path": "/r/crates/a/tests/t.rs"}],
                  "dependencies": [{"name": "b", "kind": null}, {"name": "c", "kind": "dev"}]},
-                {"id": "id-b", "name": "b", "license": null, "manifest_path": "/else/b/Cargo.toml",
+                {"id": "id-b", "name": "b", "manifest_path": "/else/b/Cargo.toml",
                  "targets": [], "dependencies": []}]});
-        let metadata = Metadata::from_json("Cargo.toml", Path::new("/r"), &json);
+        let metadata = Metadata::from_json(Path::new("/r"), &json);
         let [a, b] = metadata.packages.as_slice() else { panic!("two packages") };
         assert_eq!(a.manifest, "crates/a/Cargo.toml");
         assert_eq!(a.roots, ["crates/a/src/lib.rs"]);
         let kinds: Vec<bool> = a.dependencies.iter().map(|d| d.is_dev).collect();
         assert_eq!((a.is_member, kinds), (true, vec![false, true]));
-        assert_eq!((b.is_member, &b.licence), (false, &None));
+        assert!(!b.is_member);
     }
 }

@@ -2,5 +2,4 @@
 
 pub(crate) mod metadata;
 pub(crate) mod rust;
-pub(crate) mod spdx;
 pub(crate) mod tree;

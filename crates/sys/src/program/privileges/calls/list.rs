@@ -175,8 +175,8 @@ pub(super) const LIST: &[Row] = &[
     // Nor is a file that may be read one whose mode may change.
     only(Only::Modes, libc::SYS_fchmod, without_ids(1)),
     with(libc::SYS_fchmod, Rule::Fails(libc::EPERM)),
-    // What is asked of a ring is in memory, where a filter cannot see it. One from before has its own
-    // restrictions. Without one, writes are done one after the other.
+    // What is asked of a ring is in memory, where a filter cannot see it. One from before has its
+    // own restrictions. Without one, writes are done one after the other.
     only(Only::Rings, libc::SYS_io_uring_setup, Rule::Allowed),
     with(libc::SYS_io_uring_setup, Rule::Fails(libc::EPERM)),
     only(Only::Rings, libc::SYS_io_uring_register, Rule::Allowed),
