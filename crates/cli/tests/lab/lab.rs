@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::support::live::wait_until;
-use crate::support::rights::{held, nobody};
+use crate::support::rights::{assert_nobodys, held, nobody};
 use crate::support::{
     Directory, PROGRAM, REAL, command, is_root, other, run, run_json, run_with_code,
 };
@@ -81,10 +81,7 @@ fn frames_are_received_without_rights() {
     let lab = start(&bed, &flags, &json, &said);
     let process = lab.process_id();
     wait_until("a trial", || held(process).iter().any(|held| held.is_filtered));
-    for thread in held(process).iter().filter(|held| held.is_filtered) {
-        let said = (thread.user, thread.capabilities, thread.bounding);
-        assert_eq!(said, (nobody.user, 0, 0), "{thread:?}");
-    }
+    assert_nobodys(process, &nobody);
     burstline_testbed::signal(process, "-INT").unwrap();
     lab.finish().unwrap();
 }

@@ -9,8 +9,11 @@ use burstline_testbed::Killed;
 
 use crate::support::endless::{end, start};
 use crate::support::live::{statuses, wait_until};
-use crate::support::rights::{can_trace, held, nobody, reads_without_rights, rights, traced};
-use crate::support::{Directory, REAL, assert_closed, assert_says, command, run, run_json};
+use crate::support::rights::{
+    assert_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights, rights,
+    traced,
+};
+use crate::support::{Directory, REAL, assert_closed, assert_says, command, other, run, run_json};
 
 /// Returns real, effective, saved and file-system uid or gid of each thread.
 fn numbers(process: u32, field: &str) -> Vec<String> {
@@ -130,13 +133,8 @@ fn root_becomes_nobody_before_packets_come() {
     ] {
         let running = start(job);
         let process = running.child.id();
-        for thread in rights(process) {
-            let said = (thread.user, thread.capabilities, thread.bounding);
-            assert_eq!(said, (nobody.user, 0, 0), "{job:?}: {thread:?}");
-        }
-        // Not dumpable: files below /proc/PID belong to root.
-        let owner = fs::metadata(format!("/proc/{process}/mem")).unwrap().uid();
-        assert_eq!(owner, 0, "{job:?}");
+        let threads = rights(process).len();
+        assert_eq!(assert_nobodys(process, &nobody), threads, "{job:?}");
         assert_closed(&end(running, "-INT"));
     }
     // The file belonged to root when it was opened, and still does.
@@ -154,10 +152,8 @@ fn extcap_becomes_a_capture_without_rights() {
     let child = Killed(command(&job).spawn().unwrap());
     let words = format!("/proc/{}/cmdline", child.id());
     wait_until("it captures", || fs::read_to_string(&words).unwrap().contains("afpacket:lo"));
-    for thread in rights(child.id()) {
-        let said = (thread.user, thread.capabilities, thread.bounding);
-        assert_eq!(said, (nobody.user, 0, 0), "{thread:?}");
-    }
+    let threads = rights(child.id()).len();
+    assert_eq!(assert_nobodys(child.id(), &nobody), threads);
 }
 
 /// Jobs that create or remove files later, or have a name, stay root without its capabilities. They
@@ -207,6 +203,11 @@ fn the_first_byte_is_read_without_rights() {
     let input = directory.file("in.pcap");
     fs::copy(REAL, &input).unwrap();
     let output = directory.file("out.pcapng");
+    // Compressed files are unpacked without rights, too.
+    let [zipped, packed] = ["in.pcap.gz", "in.pcap.zst"].map(|name| directory.file(name));
+    let zip = other("sh", &["-c", &format!("gzip -c '{input}' > '{zipped}'")]).unwrap();
+    assert_eq!(zip.code, Some(0), "{}", zip.stderr);
+    run_json(&["capture", &input, "-w", &packed], 0);
     for verb in [
         &["count", &input][..],
         &["capture", &input, "-w", &output],
@@ -217,13 +218,17 @@ fn the_first_byte_is_read_without_rights() {
         &["extract", &input, "-w", &directory.file("extracted.pcapng")],
         &["index", &input],
         &["replay", &input, "-o", "null:", "--top-speed"],
+        &["count", &zipped],
+        &["info", &packed],
         &["demo"],
     ] {
-        let calls = "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,clone";
+        let calls =
+            "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,landlock_restrict_self,clone";
         // With this PATH the demonstration finds no programs that judge, with all rights.
         let lines = traced(&directory, &["-y", "-E", "PATH=/", "-e", calls], verb);
-        let input = if verb == ["demo"] { "/recorded.pcapng>" } else { "/in.pcap>" };
+        let input = if verb == ["demo"] { "/recorded.pcapng>" } else { "/in.pcap" };
         let reads = reads_without_rights(&lines, input);
         assert!(reads.is_ok_and(|reads| reads > 0), "{verb:?}: {reads:?}\n{lines}");
+        assert_eq!(enters_no_ruleset(&lines), None, "{verb:?}\n{lines}");
     }
 }

@@ -3,9 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 use burstline_skip::skip;
-use burstline_sys::privileges::Held;
+use burstline_sys::privileges::{self, Held};
 use burstline_sys::users::{Account, account};
 
 use super::live::{wait_until, whole_statuses};
@@ -31,6 +32,31 @@ pub(crate) fn held(process: u32) -> Vec<Held> {
     whole_statuses(process).iter().map(|status| Held::of(status)).collect()
 }
 
+/// Checks that all threads that have dropped their rights are of this user and its groups, and have
+/// no capabilities; and that others cannot read the process's memory. Returns how many there are.
+pub(crate) fn assert_nobodys(process: u32, nobody: &Account) -> usize {
+    let all = whole_statuses(process);
+    let dropped: Vec<_> = all.iter().filter(|status| Held::of(status).is_filtered).collect();
+    for status in &dropped {
+        let held = Held::of(status);
+        assert_eq!((held.capabilities, held.bounding), (0, 0), "{status}");
+        assert!(held.has_no_new_privileges, "{status}");
+        let numbers = |field: &str| -> Vec<u32> {
+            let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+            line.split_whitespace().map(|number| number.parse().unwrap()).collect()
+        };
+        assert_eq!(
+            (numbers("Uid:"), numbers("Gid:")),
+            (vec![nobody.user; 4], vec![nobody.group; 4])
+        );
+        assert_eq!(numbers("Groups:"), nobody.groups, "{status}");
+    }
+    // Not dumpable: files below /proc/PID belong to root.
+    let owner = fs::metadata(format!("/proc/{process}/mem")).unwrap().uid();
+    assert_eq!(owner, 0, "process {process} is dumpable");
+    dropped.len()
+}
+
 /// Returns the rights of the thread of this name.
 pub(crate) fn held_by(process: u32, name: &str) -> Held {
     let line = format!("Name:\t{name}");
@@ -50,6 +76,29 @@ pub(crate) fn traced(directory: &Directory, flags: &[&str], arguments: &[&str]) 
     let done = other("strace", &[&strace[..], flags, &[PROGRAM], arguments].concat()).unwrap();
     assert_eq!(done.code, Some(0), "{arguments:?}: {}{}", done.stdout, done.stderr);
     fs::read_to_string(&trace).unwrap()
+}
+
+/// Returns a thread in strace's output that entered a filter of calls and no ruleset of Landlock
+/// before. New threads inherit the ruleset of their creator.
+pub(crate) fn enters_no_ruleset(lines: &str) -> Option<&str> {
+    if privileges::landlock_version() == 0 {
+        return None;
+    }
+    let mut ruled = HashSet::new();
+    for line in lines.lines() {
+        let thread = line.split_whitespace().next().unwrap_or_default();
+        let answer = line.rsplit_once(" = ").map(|(_, answer)| answer.trim()).unwrap_or_default();
+        if line.contains(" landlock_restrict_self(") && answer == "0" {
+            ruled.insert(thread);
+        }
+        if line.contains(" clone") && ruled.contains(thread) {
+            ruled.insert(answer);
+        }
+        if line.contains(" seccomp(SECCOMP_SET_MODE_FILTER") && !ruled.contains(thread) {
+            return Some(line);
+        }
+    }
+    None
 }
 
 /// Counts the reads of this file in strace's output. Returns the first read by a thread that has

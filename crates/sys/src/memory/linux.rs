@@ -82,6 +82,12 @@ pub(super) fn attach(
     // Allocated but never written blocks are holes, too, and so is the end. Source: lseek(2).
     let hole = seek(&file, SeekFrom::Hole(0)).map_err(MemoryError::system("lseek"))?;
     let present = hole.min(allocated);
+    // Blocks beyond the end stay allocated as long as this process maps the file. A page may be
+    // huge, which the kernel then says is the block size.
+    let whole = found.next_multiple_of(page_bytes.max(4096) as u64);
+    if !writable && allocated > whole {
+        return Err(MemoryError::WrongSize { expected: whole, found: allocated });
+    }
     if !writable && present < found {
         return Err(MemoryError::Hollow { bytes: found, present });
     }

@@ -57,7 +57,8 @@ impl Mapping {
     ///
     /// # Errors
     /// - [`MemoryError::MissingSeals`] unless shrink, grow, future write and seal are all set.
-    /// - [`MemoryError::WrongSize`] if the size is not the expected one, or 0.
+    /// - [`MemoryError::WrongSize`] if the size is not the expected one, or 0, or if blocks are
+    ///   allocated beyond it.
     /// - [`MemoryError::Hollow`] if pages are missing that a read would have to allocate.
     /// - [`MemoryError::System`] if it is not a memfd, or cannot be mapped.
     pub fn attach_read_only(

@@ -280,6 +280,26 @@ fn pages_that_the_owner_never_had_are_found_wanting_on_attach() {
 }
 
 #[test]
+fn blocks_beyond_the_end_are_refused() {
+    let bytes = 1 << 20;
+    for (beyond, is_refused) in [(0, false), (64 << 20, true)] {
+        let file = memfd_create("beyond", MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&file, bytes).unwrap();
+        fallocate(&file, FallocateFlags::KEEP_SIZE, 0, bytes + beyond).unwrap();
+        rustix::io::pwrite(&file, &vec![1; bytes as usize], 0).unwrap();
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+        fcntl_add_seals(&file, seals).unwrap();
+        match Mapping::attach_read_only(file, None) {
+            Ok(_) => assert!(!is_refused, "{beyond} bytes beyond the end"),
+            Err(MemoryError::WrongSize { found, .. }) => {
+                assert_eq!((is_refused, found), (true, bytes + beyond));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
 fn regions_and_mappings_go_from_thread_to_thread() {
     fn check<T: Send + Sync>() {}
     check::<Region>();
