@@ -10,7 +10,7 @@ use burstline_testbed::Killed;
 use crate::support::endless::{end, start};
 use crate::support::live::{statuses, wait_until};
 use crate::support::rights::{
-    assert_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights, rights,
+    assert_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights, rights, tell,
     traced,
 };
 use crate::support::{Directory, REAL, assert_closed, assert_says, command, other, run, run_json};
@@ -187,6 +187,7 @@ fn root_stays_for_files_that_are_made_later_and_nothing_else() {
         for thread in held(process) {
             assert_eq!((thread.user, thread.bounding), (0, 0), "{job:?}: {thread:?}");
         }
+        tell(process);
         assert_closed(&end(running, "-INT"));
     }
     assert!(!std::path::Path::new(&name).exists(), "the name is gone with its job");
@@ -230,5 +231,11 @@ fn the_first_byte_is_read_without_rights() {
         let reads = reads_without_rights(&lines, input);
         assert!(reads.is_ok_and(|reads| reads > 0), "{verb:?}: {reads:?}\n{lines}");
         assert_eq!(enters_no_ruleset(&lines), None, "{verb:?}\n{lines}");
+        if verb[0] == "count" {
+            let shown = |line: &&str| {
+                [input, " seccomp(", " landlock_"].iter().any(|what| line.contains(what))
+            };
+            lines.lines().filter(shown).for_each(|line| println!("strace: {line}"));
+        }
     }
 }

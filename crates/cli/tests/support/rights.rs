@@ -32,6 +32,22 @@ pub(crate) fn held(process: u32) -> Vec<Held> {
     whole_statuses(process).iter().map(|status| Held::of(status)).collect()
 }
 
+/// Prints the rights of each thread, for the table of campaign R22.
+pub(crate) fn tell(process: u32) {
+    let words = fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let verb = words.split('\0').nth(1).unwrap_or_default();
+    for status in whole_statuses(process) {
+        let name = status.lines().next().unwrap_or_default().trim_start_matches("Name:\t");
+        let Held { user, capabilities, bounding, is_filtered, .. } = Held::of(&status);
+        let (capabilities, bounding) = (capabilities.count_ones(), bounding.count_ones());
+        let calls = if is_filtered { "listed calls" } else { "all calls" };
+        println!(
+            "rights: {verb} | {name} | user {user}, {capabilities} capabilities, {bounding} \
+             bounding, {calls}"
+        );
+    }
+}
+
 /// Checks that all threads that have dropped their rights are of this user and its groups, and have
 /// no capabilities; and that others cannot read the process's memory. Returns how many there are.
 pub(crate) fn assert_nobodys(process: u32, nobody: &Account) -> usize {
@@ -51,6 +67,7 @@ pub(crate) fn assert_nobodys(process: u32, nobody: &Account) -> usize {
         );
         assert_eq!(numbers("Groups:"), nobody.groups, "{status}");
     }
+    tell(process);
     // Not dumpable: files below /proc/PID belong to root.
     let owner = fs::metadata(format!("/proc/{process}/mem")).unwrap().uid();
     assert_eq!(owner, 0, "process {process} is dumpable");

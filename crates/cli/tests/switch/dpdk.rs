@@ -9,7 +9,7 @@ mod with {
     use burstline_sys::privileges::Held;
 
     use crate::support::live::wait_until;
-    use crate::support::rights::{held, nobody};
+    use crate::support::rights::{held, nobody, tell};
     use crate::support::{
         Directory, REAL, REAL_PACKETS, assert_closed, command, judged_packets, run, run_json,
     };
@@ -37,6 +37,7 @@ mod with {
         for thread in held(process) {
             assert_eq!((thread.user, thread.has_no_new_privileges), (0, true), "{thread:?}");
         }
+        tell(process);
         assert_closed(&endless::end(running, "-INT"));
     }
 

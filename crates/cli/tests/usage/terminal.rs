@@ -334,3 +334,52 @@ fn a_name_neither_moves_the_cursor_nor_forges_a_line_of_a_report() {
         assert!(said.contains("\\u001b[2J") || said.contains("..."), "{job:?}: {said}");
     }
 }
+
+/// A pcapng of a packet, whose interface and comments say what a terminal obeys.
+fn with_evil_texts() -> Vec<u8> {
+    let text = b"a\x1b[2J";
+    let option =
+        |code: u16| [&code.to_le_bytes()[..], &5_u16.to_le_bytes(), text, &[0; 3]].concat();
+    let block = |kind: u32, body: &[u8]| {
+        let bytes = (12 + body.len() as u32).to_le_bytes();
+        [&kind.to_le_bytes(), &bytes, body, &bytes].concat()
+    };
+    let section = [&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8], &option(1)];
+    let interface = [&[1, 0, 0, 0, 0, 0, 4, 0][..], &option(1), &option(2), &option(3)];
+    let packet = [&[0; 12][..], &[60, 0, 0, 0, 60, 0, 0, 0], &[0; 60], &option(1)];
+    [(0x0a0d_0d0a, section.concat()), (1, interface.concat()), (6, packet.concat())]
+        .map(|(kind, body)| block(kind, &body))
+        .concat()
+}
+
+#[test]
+fn names_of_interfaces_and_comments_of_files_are_written_out() {
+    let directory = Directory::new("terminal-interfaces");
+    let (file, copy) = (directory.file("x.pcapng"), directory.file("y.pcapng"));
+    fs::write(&file, with_evil_texts()).unwrap();
+    let jobs: [&[&str]; 5] = [
+        &["count", "-v", &file],
+        &["info", &file],
+        &["check", &file],
+        &["capture", &file, "-w", &copy],
+        &["info", &copy],
+    ];
+    let assert_harmless = |said: &str, job: &[&str]| {
+        assert!(!said.contains('\u{1b}'), "{job:?}: {said:?}");
+    };
+    for job in jobs {
+        let run = run(job);
+        assert_eq!(run.code, Some(0), "{job:?}: {}{}", run.stdout, run.stderr);
+        assert_harmless(&(run.stdout + &run.stderr), job);
+    }
+    let Some(bed) = Bed::or_skip() else { return };
+    let name = "a\u{1b}[2J";
+    bed.far.command("ip", &["link", "add", name, "type", "veth", "peer", "name", "b"]).unwrap();
+    let address = format!("afpacket:{name}");
+    for job in [&["count", &address, "--duration", "50ms"][..], &["ports"], &["count", name, "x"]] {
+        let script = [&["-c", "\"$@\" 2>&1; true", "sh", PROGRAM][..], job].concat();
+        let said = bed.far.command("sh", &script).unwrap();
+        assert!(said.contains("\\u001b[2J"), "{job:?}: {said:?}");
+        assert_harmless(&said, job);
+    }
+}
