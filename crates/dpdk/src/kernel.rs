@@ -62,7 +62,10 @@ impl Tap {
 
 /// Returns the packets lost, with a reading. After the interface is gone the number stays.
 fn lost_by(dropped: &mut Rising, reading: Option<u64>) -> u64 {
-    reading.map_or_else(|| dropped.sum(), |reading| dropped.see(reading))
+    match reading {
+        Some(reading) => dropped.see(reading),
+        None => dropped.sum(),
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use burstline_testbed::Terminal;
 use crate::run_metrics;
 use crate::support::live::wait_until;
 use crate::support::rights::{
-    can_trace, held, held_by, nobody, reads_without_rights, rights, traced,
+    assert_nobodys, can_trace, held, held_by, nobody, reads_without_rights, rights, traced,
 };
 use crate::support::sharing::Names;
 use crate::support::{Directory, PROGRAM};
