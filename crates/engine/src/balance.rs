@@ -54,7 +54,7 @@ use crate::runtime::logs::gaps::Origin;
 use crate::runtime::logs::lanes::Lanes;
 use crate::runtime::logs::receive::{Receiver, Took, dealt, is_stopped, stage_name};
 use crate::runtime::logs::record::{Recorded, Recorder};
-use crate::runtime::{self, Crew, Job, Post, clock_kind, policy_for};
+use crate::runtime::{self, Crew, Job, Post, can_wait, clock_kind, policy_for};
 use crate::{EngineError, Inlet, Report, Run};
 pub use elephants::Elephant;
 use policy::Rules;
@@ -224,7 +224,7 @@ impl Ends {
             let mut own = Vec::new();
             for number in 0..logs_each {
                 let home = options.log_homes.get(logs.len());
-                let (log, writer) = Log::create(LogConfig {
+                let (log, mut writer) = Log::create(LogConfig {
                     name: format!("{}-{receiver}-{number}", base.name),
                     node: home.map(|home| home.node).or(base.node),
                     handoff: home.map_or(base.handoff, |home| home.handoff(base.handoff)),
@@ -233,6 +233,7 @@ impl Ends {
                     has_buckets: is_shared,
                     ..base.clone().one_of(receivers * logs_each)
                 })?;
+                writer.set_source_waits(can_wait(sources));
                 match is_shared {
                     true => offered.extend(parts(&log, &options.groups)),
                     false => offered.push(log.clone()),

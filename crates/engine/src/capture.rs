@@ -37,7 +37,7 @@ use crate::runtime::logs::CaptureOptions;
 use crate::runtime::logs::gaps::Origin;
 use crate::runtime::logs::receive::{Receiver, Took, dealt, is_stopped, stage_name};
 use crate::runtime::logs::record::{Recorded, Recorder};
-use crate::runtime::{self, Crew, Done, Job, Post, Step, clock_kind, policy_for};
+use crate::runtime::{self, Crew, Done, Job, Post, Step, can_wait, clock_kind, policy_for};
 use crate::{EngineError, Inlet, Report, Run, ThreadPlace, Threads};
 use in_place::InPlace;
 use merge::{Merged, Merger};
@@ -317,7 +317,8 @@ fn lanes(
         if count > 1 {
             config.name += &format!("-{number}");
         }
-        let (log, writer) = Log::create(config)?;
+        let (log, mut writer) = Log::create(config)?;
+        writer.set_source_waits(can_wait(sources));
         let reader = ReaderConfig { policy, window: 1, start: Start::Segment };
         lanes.readers.push(log.attach(reader)?);
         lanes.logs.push(log);

@@ -35,7 +35,9 @@ use crate::runtime::logs::gaps::Origin;
 use crate::runtime::logs::lanes::Lanes;
 use crate::runtime::logs::receive::{Receiver, Took, is_stopped};
 use crate::runtime::logs::record::{Recorded, Recorder};
-use crate::runtime::{self, Crew, Job, Post, Tally, clock_kind, policy_for, tally_of_log};
+use crate::runtime::{
+    self, Crew, Job, Post, Tally, can_wait, clock_kind, policy_for, tally_of_log,
+};
 use crate::{EngineError, Inlet, PortReport, Report, Run};
 use route::{Route, Work};
 
@@ -207,12 +209,13 @@ impl<'w> Pipeline<'w> {
         let mut made = Logs { logs: Vec::new(), writers: Vec::new(), readers: Vec::new() };
         for lane in 0..self.lanes {
             let reading = self.stages.iter().filter(|stage| stage.inputs.contains(&Lane(lane)));
-            let (log, writer) = Log::create(LogConfig {
+            let (log, mut writer) = Log::create(LogConfig {
                 name: format!("{}-{lane}", base.name),
                 clock_kind: clock_kind(&self.sources),
                 max_readers: base.max_readers + reading.count(),
                 ..base.clone().one_of(self.lanes)
             })?;
+            writer.set_source_waits(can_wait(&self.sources));
             made.logs.push(log);
             made.writers.push(Some(writer));
         }

@@ -53,7 +53,7 @@ pub use progress::{
 pub(crate) use round::Round;
 pub use run::{Limits, Run};
 pub use source::Inlet;
-pub(crate) use source::{Owners, clock_kind, policy_for};
+pub(crate) use source::{Owners, can_wait, clock_kind, policy_for};
 pub(crate) use stage::{Next, Pause, Polled, Step};
 pub(crate) use tally::{Span, Tally, tally, tally_of_log};
 pub use threads::Threads;

@@ -52,7 +52,7 @@ use handover::{cycle, handoff, wake};
 #[doc(hidden)]
 pub use handover::{promise, protocol, reuse, watermark};
 use packets::{buckets, copy, frames, head, scratch, select, weave};
-use shared::{attach, control, history, names, page, remote, seat, standing};
+use shared::{attach, budget, control, history, names, page, remote, seat, standing};
 
 pub use attach::{LogFiles, ReceivedFiles};
 pub use buckets::{Buckets, bucket_of};

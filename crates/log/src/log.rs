@@ -10,6 +10,7 @@ use burstline_sys::barrier;
 use burstline_sys::memory::{Mapping, NodeId, PageChoice, Placement, Region, RegionRequest};
 
 use crate::buckets::Buckets;
+use crate::budget::{Budget, Budgets};
 use crate::control::{ControlView, Geometry, MAX_READERS, MAX_WINDOW};
 use crate::cycle;
 use crate::error::{AttachError, CreateError};
@@ -17,7 +18,6 @@ use crate::handoff::Handoff;
 use crate::page::PAGE_BYTES;
 use crate::protocol::{Control, Payer, ReaderPage};
 use crate::reader::Reader;
-use crate::remote::RemoteSeat;
 use crate::seat::{Policy, SEAT_FREE, SeatEntry, SeatHandle};
 use crate::verdict::Column;
 use crate::wake::Gone;
@@ -52,7 +52,9 @@ pub struct LogConfig {
     /// Whether lossless readers, which may hold up the writer, are allowed.
     pub allow_lossless: bool,
     /// How long a lossless reader may hold up the writer before it is demoted to lossy, in ns;
-    /// `None` for no limit.
+    /// `None` for no limit. Shorter times add up, unless the [source can wait][waits].
+    ///
+    /// [waits]: crate::Writer::set_source_waits
     pub lossless_deadline_ns: Option<u64>,
     /// The kind of the descs' flow hash: a code of the layer that computes it, 0 for none.
     pub hash_kind: u32,
@@ -224,7 +226,7 @@ unsafe impl Sync for Memory {}
 pub struct Log {
     pub(crate) shared: Arc<Shared>,
     /// The buckets that its readers take; `None` for all.
-    part: Option<Buckets>,
+    pub(crate) part: Option<Buckets>,
 }
 
 /// State shared by the writer and the threads that give out seats, in the publisher's process only.
@@ -232,9 +234,10 @@ pub(crate) struct Shared {
     pub(crate) memory: Arc<Memory>,
     pub(crate) config: LogConfig,
     /// Whether its packet memory is also that of other logs.
-    is_together: bool,
+    pub(crate) is_together: bool,
     seats: Mutex<Vec<Arc<SeatEntry>>>,
     pub(crate) gone: Gone,
+    pub(crate) budgets: Budgets,
     /// Incremented with each change of `seats`, under their lock. The writer reads it without the
     /// lock after each publish to learn that its list of possible sleepers is out of date. It
     /// orders no other memory; a change seen late costs a sleeper one timeout.
@@ -314,6 +317,7 @@ impl Log {
             is_together,
             seats,
             gone,
+            budgets: Budgets::default(),
             version,
             far_segments,
             shortest_ns,
@@ -327,7 +331,7 @@ impl Log {
 
     /// Attaches a reader in this process.
     pub fn attach(&self, config: ReaderConfig) -> Result<Reader, AttachError> {
-        let entry = self.shared.take_seat(&config, true)?;
+        let entry = self.shared.take_seat(&config, true, Arc::default())?;
         let handle = SeatHandle::own(entry, Arc::clone(&self.shared));
         Ok(Reader::new(Arc::clone(&self.shared.memory), handle, config.start, self.part))
     }
@@ -340,17 +344,6 @@ impl Log {
     pub fn part(&self, buckets: Buckets) -> Self {
         assert!(self.shared.config.has_buckets, "a log without buckets has no parts");
         Self { part: Some(buckets), ..self.clone() }
-    }
-
-    /// Takes a seat for a reader in another process. Dropping the returned value frees the seat;
-    /// the publisher does that when the process is gone.
-    pub fn attach_remote(&self, config: ReaderConfig) -> Result<RemoteSeat, AttachError> {
-        if self.shared.is_together {
-            return Err(AttachError::Together);
-        }
-        let entry = self.shared.take_seat(&config, false)?;
-        let (shared, part) = (Arc::clone(&self.shared), self.part);
-        Ok(RemoteSeat::new(entry, config.start, part, shared))
     }
 
     /// Tells readers the link type (`LINKTYPE_...`) and the name of port number `port`; the name is
@@ -434,10 +427,11 @@ impl Shared {
     }
 
     /// Takes a free seat. `is_own`: the reader is in this process.
-    fn take_seat(
+    pub(crate) fn take_seat(
         &self,
         config: &ReaderConfig,
         is_own: bool,
+        budget: Arc<Budget>,
     ) -> Result<Arc<SeatEntry>, AttachError> {
         if !(1..=MAX_WINDOW).contains(&config.window) {
             return Err(AttachError::Window { asked: config.window, most: MAX_WINDOW });
@@ -461,7 +455,9 @@ impl Shared {
         if windows + MIN_SEGMENTS - 1 > segments {
             return Err(AttachError::Pool { windows, segments });
         }
-        let entry = Arc::new(SeatEntry::new(index, is_own, config.window, config.policy, page));
+        let (window, policy) = (config.window, config.policy);
+        let entry = SeatEntry::new(index, is_own, window, policy, budget, page);
+        let entry = Arc::new(entry);
         // Once the seat is listed, the writer keeps the head, or the oldest, for this reader. So
         // the cursor is stored first.
         let first = match config.start {

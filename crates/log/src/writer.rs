@@ -39,6 +39,7 @@ mod adopt;
 mod batch;
 mod edge;
 mod gather;
+mod patience;
 mod slot;
 mod stage;
 
@@ -46,6 +47,7 @@ pub use adopt::{Adopted, HandedOut};
 pub use batch::{Batch, BatchSlot};
 use edge::{Edge, LONGEST};
 pub use gather::Strand;
+use patience::Patience;
 pub use slot::{Room, Slot};
 use stage::Stage;
 
@@ -114,7 +116,7 @@ pub struct WriterStatistics {
     pub segments: u64,
     /// Different segments used: the largest working set.
     pub segments_high_water: u32,
-    /// Lossless readers that exceeded the deadline and are now lossy.
+    /// Lossless readers that exceeded the deadline, or their user's budget, and are now lossy.
     pub demoted: u64,
 }
 
@@ -139,7 +141,7 @@ pub struct Writer {
     ahead: Option<(u32, u64)>,
     reuse: Reuse,
     waker: Waker,
-    blocked_since_ns: Option<u64>,
+    patience: Patience,
     /// Whether packets were streamed since the last publish.
     has_streamed: bool,
     way: Way,
@@ -169,7 +171,7 @@ impl Writer {
                 .cycling(shared.config.cycle())
                 .keeping(shared.config.keep_ns),
             waker: Waker::new(),
-            blocked_since_ns: None,
+            patience: Patience::new(shared.config.lossless_deadline_ns),
             has_streamed: false,
             way: Way::new(shared.config.handoff, geometry.segment_count, geometry.segment_bytes),
             stage: None,
@@ -240,6 +242,15 @@ impl Writer {
             self.publish_count();
             self.waker.wake(&self.shared);
         }
+    }
+
+    /// Says whether the source of the packets can wait, as a file can; at first it cannot. A slow
+    /// lossless reader then costs no packet: each time it may hold up the writer until its
+    /// deadline. Otherwise these times add up, as [`Log::attach_remote_for`] says.
+    ///
+    /// [`Log::attach_remote_for`]: crate::Log::attach_remote_for
+    pub fn set_source_waits(&mut self, source_waits: bool) {
+        self.patience.set_source_waits(source_waits);
     }
 
     /// Publishes the rest and tells the readers that the log ended, and why. Dropping the writer
@@ -395,11 +406,9 @@ impl Writer {
         let seats = shared.lock();
         let control = &shared.memory.control;
         let now_ns = if self.reuse.has_history() { clock::monotonic_ns() } else { 0 };
-        let (since_ns, demoted) = (&mut self.blocked_since_ns, &mut self.statistics.demoted);
+        let (patience, demoted) = (&mut self.patience, &mut self.statistics.demoted);
         let is_over = |seat: &Arc<SeatEntry>| {
-            let deadline_ns = seat.deadline_ns().or(shared.config.lossless_deadline_ns);
-            let is_over =
-                deadline_ns.is_some_and(|deadline_ns| blocked_ns(since_ns) >= deadline_ns);
+            let is_over = patience.is_over(seat);
             if is_over {
                 seat.demote(control);
                 *demoted += 1;
@@ -409,11 +418,9 @@ impl Writer {
         self.way.look(seats.iter().find(|seat| seat.is_lossless()).map(|seat| &seat.page));
         let taken = self.reuse.take(control, &seats, now_ns, is_over);
         control.oldest().store(self.reuse.oldest(), Relaxed); // a hint; exact under the lock
+        self.patience.end_look(&seats, taken.is_some());
         drop(seats);
-        match taken {
-            Some(_) => self.blocked_since_ns = None,
-            None => self.statistics.full += 1,
-        }
+        self.statistics.full += u64::from(taken.is_none());
         taken.map(|segment| (segment, now_ns))
     }
 
@@ -452,12 +459,6 @@ impl Writer {
         self.edge.set(self.top, self.top);
         self.published_high = self.edge.high();
     }
-}
-
-/// Returns how long no segment was free, in ns; starts the clock if `since_ns` is not set.
-fn blocked_ns(since_ns: &mut Option<u64>) -> u64 {
-    let now_ns = clock::monotonic_ns();
-    now_ns - *since_ns.get_or_insert(now_ns)
 }
 
 impl Drop for Writer {

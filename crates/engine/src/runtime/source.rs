@@ -67,8 +67,12 @@ impl Inlet {
 
 /// Returns the default policy for a full log: the sources wait, if all of them can.
 pub(crate) fn policy_for(sources: &[Inlet]) -> Policy {
-    let can_wait = |source: &Inlet| source.port.info().capabilities.can_wait;
-    if sources.iter().all(can_wait) { Policy::Lossless } else { Policy::Lossy }
+    if can_wait(sources) { Policy::Lossless } else { Policy::Lossy }
+}
+
+/// Returns whether all sources can wait.
+pub(crate) fn can_wait(sources: &[Inlet]) -> bool {
+    sources.iter().all(|source| source.port.info().capabilities.can_wait)
 }
 
 /// Returns the clock of the sources' times, or `Mixed` if they differ.

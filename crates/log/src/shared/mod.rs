@@ -1,6 +1,7 @@
 //! State shared by writer and readers besides the packets: control memory, reader pages, seats.
 
 pub(crate) mod attach;
+pub(crate) mod budget;
 pub(crate) mod control;
 pub(crate) mod history;
 pub(crate) mod names;

@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::attach::LogFiles;
 use crate::buckets::Buckets;
+use crate::budget::Budget;
 use crate::error::AttachError;
-use crate::log::{Held, Shared, Start};
+use crate::log::{Held, Log, ReaderConfig, Shared, Start};
 use crate::seat::{SEAT_DEMOTED, SeatEntry};
 use crate::verdict::Column;
 
@@ -41,6 +42,41 @@ pub struct SeatStatus {
     pub is_claimed: bool,
     /// Whether the writer has stopped waiting for it. The writer itself sets this.
     pub is_demoted: bool,
+}
+
+impl Log {
+    /// Takes a seat for a reader in another process. Dropping the returned value frees the seat;
+    /// the publisher does that when the process is gone.
+    pub fn attach_remote(&self, config: ReaderConfig) -> Result<RemoteSeat, AttachError> {
+        self.attach_with(config, Arc::default())
+    }
+
+    /// Like [`attach_remote`](Self::attach_remote), for a reader of `user`: any number that stands
+    /// for one, such as a uid. Matters if the reader is lossless and has a deadline.
+    ///
+    /// The times for which all readers of a user hold up the writer add up. The sum falls by a
+    /// tenth of the rest of the time. At the deadline, each reader of the user that is in the way
+    /// is demoted. A user thus has at most one deadline at a stretch, and in the long run an
+    /// eleventh of the time. A reader without a user has such a sum of its own.
+    pub fn attach_remote_for(
+        &self,
+        user: u32,
+        config: ReaderConfig,
+    ) -> Result<RemoteSeat, AttachError> {
+        self.attach_with(config, self.shared.budgets.of(user))
+    }
+
+    fn attach_with(
+        &self,
+        config: ReaderConfig,
+        budget: Arc<Budget>,
+    ) -> Result<RemoteSeat, AttachError> {
+        if self.shared.is_together {
+            return Err(AttachError::Together);
+        }
+        let entry = self.shared.take_seat(&config, false, budget)?;
+        Ok(RemoteSeat::new(entry, config.start, self.part, Arc::clone(&self.shared)))
+    }
 }
 
 impl RemoteSeat {

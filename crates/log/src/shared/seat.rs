@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use burstline_sys::memory::{Mapping, Region};
 
+use crate::budget::Budget;
 use crate::control::{ControlView, MAX_WINDOW};
 use crate::log::Shared;
 use crate::page::{PAGE_BYTES, PageView};
@@ -23,7 +24,7 @@ pub(crate) const SEAT_DEMOTED: u32 = 3;
 pub enum Policy {
     /// The writer does not wait; packets that the reader missed are counted exactly.
     Lossy,
-    /// The writer waits, up to the log's deadline.
+    /// The writer waits, up to the deadline, if there is one.
     Lossless,
 }
 
@@ -46,6 +47,7 @@ pub(crate) struct SeatEntry {
     policy: AtomicU32,
     /// How long this reader may hold up the writer, in ns; [`LOGS_OWN`] selects the log's setting.
     deadline_ns: AtomicU64,
+    budget: Arc<Budget>,
     standing: Standing,
     region: Region,
 }
@@ -59,6 +61,7 @@ impl SeatEntry {
         is_own: bool,
         window: usize,
         policy: Policy,
+        budget: Arc<Budget>,
         region: Region,
     ) -> Self {
         assert!(region.bytes() >= PAGE_BYTES, "a page of {} bytes", region.bytes());
@@ -67,7 +70,7 @@ impl SeatEntry {
         let page = unsafe { PageView::over(region.as_ptr()) };
         let (policy, deadline_ns) = (AtomicU32::new(policy.code()), AtomicU64::new(LOGS_OWN));
         let standing = Standing::default();
-        Self { index, is_own, window, page, policy, deadline_ns, standing, region }
+        Self { index, is_own, window, page, policy, deadline_ns, budget, standing, region }
     }
 
     pub(crate) fn page_file(&self) -> BorrowedFd<'_> {
@@ -81,6 +84,11 @@ impl SeatEntry {
 
     pub(crate) fn set_deadline_ns(&self, deadline_ns: u64) {
         self.deadline_ns.store(deadline_ns.min(LOGS_OWN - 1), Relaxed); // orders no memory
+    }
+
+    /// Returns what its user has spent of the time for holding up the writer.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// Returns how many segments its pins seem to name; the reader may write anything there.

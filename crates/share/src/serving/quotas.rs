@@ -1,4 +1,5 @@
-//! Limits a user's share of a name: calls a second, seats, and time of holding up the writer.
+//! Limits a user's share of a name: calls a second, seats, and time of holding up the writer. The
+//! logs sum up that time, by the uid that comes with each seat (Decision 0063).
 //!
 //! ```text
 //! call --> too often?  200 a second, and 200 at once  --no--> attach: seats? deadline? --> seat

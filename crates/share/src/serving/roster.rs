@@ -24,7 +24,8 @@ pub enum LosslessReaders {
     /// No reader may.
     #[default]
     Refused,
-    /// Each may, up to a deadline, in ns; then it is demoted to lossy.
+    /// Each may, up to a deadline, in ns; then it is demoted to lossy. Unless the source of the
+    /// packets can wait, the times of all readers of a user add up.
     For {
         /// Counted from the moment when the writer has no free segment.
         deadline_ns: u64,
@@ -126,7 +127,7 @@ impl Roster {
         }
     }
 
-    /// Records that a reader was demoted for holding up the writer too long.
+    /// Records that a reader was demoted for holding up the writer too long, at once or in all.
     fn note_demotions(&self, guest: &Guest, now_ns: u64) {
         let LosslessReaders::For { deadline_ns } = self.lossless else { return };
         if guest.seats.iter().any(|(_, seat)| seat.status().is_demoted) {
@@ -161,7 +162,8 @@ impl Roster {
         let config = ReaderConfig { policy, window, start };
         let limit = burstline_sys::limits::open_files().unwrap_or(0);
         let refusal = |error| Refusal::of_log(&error, limit);
-        let mut seat = self.logs[number as usize].attach_remote(config).map_err(refusal)?;
+        let log = &self.logs[number as usize];
+        let mut seat = log.attach_remote_for(peer.uid, config).map_err(refusal)?;
         if request.gives_verdicts {
             seat.take_verdicts().map_err(refusal)?;
         }

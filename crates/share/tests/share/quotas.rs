@@ -3,12 +3,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use burstline_log::Policy;
+use burstline_log::{Appended, Meta, Policy, Writer};
 use burstline_share::{
-    AttachConfig, Attachment, LosslessReaders, Offer, PublishConfig, Refusal, ShareError, query,
+    AttachConfig, Attachment, Feed, LosslessReaders, Offer, PublishConfig, Refusal, ShareError,
+    query,
 };
 
-use crate::common::{Directory, append, open, publish, read, refusal, until};
+use crate::common::{Directory, append, open, packet, publish, read, refusal, until};
 use crate::permissions::{as_nobody, for_root};
 
 /// Another user calls until 100 calls are refused, or the number in `BURSTLINE_STORM`. Those that
@@ -52,6 +53,86 @@ fn who_held_the_writer_up_does_not_do_it_again_by_attaching_anew() {
     drop(slow);
     assert!(is_told(open().unwrap_err()));
     Attachment::open(&name, &AttachConfig::default()).unwrap();
+}
+
+/// The deadline of [`hold_up`], in ns.
+const DEADLINE_NS: u64 = 1_000_000_000;
+/// How often a reader does so, at most.
+const TURNS: usize = 10;
+
+/// Writes until the reader at `turn` has held up the writer for half of the deadline; the other
+/// readers take what is there. Returns the number of packets written in all.
+fn hold_up(writer: &mut Writer, readers: &mut [Feed], turn: usize, mut written: u64) -> u64 {
+    let half = Duration::from_nanos(DEADLINE_NS / 2);
+    let mut held_since: Option<Instant> = None;
+    while !readers[turn].is_demoted() && held_since.is_none_or(|since| since.elapsed() < half) {
+        let bytes = packet(written);
+        match writer.append(&bytes, &Meta::new(written, bytes.len() as u32, 0)) {
+            Appended::Full => held_since = held_since.or_else(|| Some(Instant::now())),
+            _ => written += 1,
+        }
+        writer.publish();
+        for (_, reader) in readers.iter_mut().enumerate().filter(|(at, _)| *at != turn) {
+            while reader.next_burst().is_some() {}
+        }
+    }
+    written
+}
+
+/// A user's `seats` readers hold up the writer in turn, for half of the deadline each.
+fn take_turns(seats: usize) {
+    let (_directory, name) = Directory::with_tap();
+    let lossless = LosslessReaders::For { deadline_ns: DEADLINE_NS };
+    let allowing = PublishConfig { lossless, ..PublishConfig::new(&name) };
+    let (_publisher, _log, mut writer) = publish(&allowing);
+    let config = AttachConfig { policy: Policy::Lossless, ..AttachConfig::default() };
+    let open = || Attachment::open(&name, &config);
+    let mut readers: Vec<_> = (0..seats).map(|_| open().unwrap().readers.pop().unwrap()).collect();
+    let mut written = 0;
+    for turn in 0..TURNS {
+        let turn = turn % seats;
+        written = hold_up(&mut writer, &mut readers, turn, written);
+        if readers[turn].is_demoted() {
+            let refused = refusal(open().unwrap_err());
+            assert!(matches!(refused, Refusal::HeldUp { wait_s: 1..=10, .. }), "{refused}");
+            return;
+        }
+        while readers[turn].next_burst().is_some() {}
+    }
+    panic!("{TURNS} times half of the deadline, and no reader was demoted");
+}
+
+#[test]
+fn a_reader_that_lets_go_before_each_deadline_is_demoted_and_refused() {
+    take_turns(1);
+}
+
+#[test]
+fn a_users_readers_do_not_get_a_deadline_each() {
+    take_turns(3);
+}
+
+#[test]
+fn another_users_lossless_reader_stays_one() {
+    let Some((_directory, name)) = for_root() else { return };
+    let lossless = LosslessReaders::For { deadline_ns: DEADLINE_NS };
+    let allowing = PublishConfig { lossless, mode: 0o666, ..PublishConfig::new(&name) };
+    let (_publisher, _log, mut writer) = publish(&allowing);
+    let config = AttachConfig { policy: Policy::Lossless, ..AttachConfig::default() };
+    let open = || Attachment::open(&name, &config).unwrap().readers.pop().unwrap();
+    let mut readers = [as_nobody(&[], open), open()];
+    let mut written = 0;
+    for _ in 0..TURNS {
+        written = hold_up(&mut writer, &mut readers, 0, written);
+        while !readers[0].is_demoted() && readers[0].next_burst().is_some() {}
+    }
+    assert!(readers[0].is_demoted(), "{TURNS} times half of the deadline");
+    while readers[1].next_burst().is_some() {}
+    let seen = readers[1].statistics();
+    assert_eq!((readers[1].is_demoted(), seen.delivered, seen.missed), (false, written, 0));
+    Attachment::open(&name, &config).unwrap();
+    let refused = as_nobody(&[], || refusal(Attachment::open(&name, &config).unwrap_err()));
+    assert!(matches!(refused, Refusal::HeldUp { uid: 65_534, .. }), "{refused}");
 }
 
 #[test]
