@@ -40,14 +40,17 @@ impl Counter {
 
     /// Returns the packets so far. Call it before the kernel's 32 bits wrap. Cost: one system call.
     pub(super) fn packets(&self) -> u64 {
-        // A failed reading changes nothing: the kernel keeps its counter.
-        if let Ok(since) = self.socket.statistics() {
-            self.packets.set(self.packets.get() + u64::from(since.tp_packets));
-        }
+        self.packets.set(with(self.packets.get(), self.socket.statistics()));
         self.packets.get()
     }
 
     pub(super) fn stop(&self) -> io::Result<()> {
         self.socket.attach_filter(&[Instruction::keep(0)])
     }
+}
+
+/// Returns a sum with a reading added, which has reset the kernel's counter. A failed reading
+/// changes nothing: the kernel keeps its counter.
+pub(super) fn with(packets: u64, reading: io::Result<libc::tpacket_stats_v3>) -> u64 {
+    packets + reading.map_or(0, |since| u64::from(since.tp_packets))
 }

@@ -3,6 +3,7 @@
 
 use burstline_sys::filter::Instruction;
 
+use super::counter::with;
 use super::packet::take;
 use super::*;
 
@@ -165,4 +166,20 @@ fn counts_of_32_bits_that_wrapped_still_say_how_many_were_kept() {
         assert_eq!((sum.packets - sum.drops, sum.drops), (kept, dropped));
     }
     assert_eq!(sum.freezes, 3);
+}
+
+#[test]
+fn counts_that_each_reading_resets_add_up_beyond_32_bits() {
+    const MOST: u32 = u32::MAX;
+    let reading =
+        |tp_packets, tp_drops| libc::tpacket_stats_v3 { tp_packets, tp_drops, tp_freeze_q_cnt: 0 };
+    let (mut sum, mut rejected) = (RingStatistics::default(), 0);
+    // Nothing counts twice, and a reading that fails takes nothing back.
+    for (packets, drops) in [(MOST, MOST), (0, 0), (MOST, 1), (7, 7)] {
+        sum.add(&reading(packets, drops));
+        rejected = with(rejected, Ok(reading(packets, drops)));
+        rejected = with(rejected, Err(std::io::ErrorKind::NotFound.into()));
+    }
+    let most = u64::from(MOST);
+    assert_eq!((sum.packets, sum.drops, rejected), (2 * most + 7, most + 8, 2 * most + 7));
 }

@@ -55,11 +55,36 @@ impl Tap {
         Some(Self { counters, dropped })
     }
 
-    /// After the interface is gone the number stays.
     fn lost(&mut self) -> u64 {
-        match self.counters.read() {
-            Some(now) => self.dropped.see(now.sent_dropped),
-            None => self.dropped.sum(),
+        lost_by(&mut self.dropped, self.counters.read().map(|now| now.sent_dropped))
+    }
+}
+
+/// Returns the packets lost, with a reading. After the interface is gone the number stays.
+fn lost_by(dropped: &mut Rising, reading: Option<u64>) -> u64 {
+    match reading {
+        Some(reading) => dropped.see(reading),
+        None => dropped.sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_an_interface_that_wrap_or_begin_anew_hide_and_invent_no_loss() {
+        const WRAP: u64 = 1 << 32;
+        let mut dropped = Rising::from(WRAP - 10);
+        // It wraps, is out of sight, and another interface has its index.
+        for (reading, lost) in [
+            (Some(WRAP - 1), 9),
+            (Some(4), 14),
+            (None, 14),
+            (Some(1_000_000_000), 1_000_000_010),
+            (Some(3), 1_000_000_013),
+        ] {
+            assert_eq!(lost_by(&mut dropped, reading), lost, "{reading:?}");
         }
     }
 }

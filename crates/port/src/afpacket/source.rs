@@ -240,12 +240,8 @@ impl Port for AfPacketSource {
         let before = self.ring.statistics();
         let in_flight = self.ring.in_ring() + u64::from(self.pending.is_some());
         let after = self.ring.statistics();
-        // Packets arrive between the three readings. The kernel's count passed through all values
-        // between its two readings. If our count is within that range, it was exact at some moment.
-        // Otherwise the nearest kernel value shows the difference.
-        let kept = |reading: &RingStatistics| reading.packets - reading.drops;
         let taken = self.delivered + self.judge.filtered();
-        let kept = (taken + in_flight).clamp(kept(&before), kept(&after));
+        let kept = kept_between(&before, &after, taken + in_flight);
         let rejected = self.ring.rejected();
         let offered = kept + after.drops + rejected;
         let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
@@ -263,6 +259,16 @@ impl Port for AfPacketSource {
     fn readiness(&self) -> Option<BorrowedFd<'_>> {
         Some(self.ring.as_fd())
     }
+}
+
+/// Returns the packets that the kernel kept, by its counts before and after we counted `ours`.
+///
+/// Packets arrive between the three readings. The kernel's count passed through all values between
+/// its two readings. If our count is within that range, it was exact at some moment. Otherwise the
+/// nearest kernel value shows the difference.
+fn kept_between(before: &RingStatistics, after: &RingStatistics, ours: u64) -> u64 {
+    let kept = |reading: &RingStatistics| reading.packets - reading.drops;
+    ours.clamp(kept(before), kept(after))
 }
 
 impl Source for AfPacketSource {
@@ -342,6 +348,23 @@ pub(crate) fn link_type(interface: &Interface) -> Result<LinkType, PortError> {
         65534 => Ok(LinkType::RAW),
         hardware_type => {
             Err(PortError::UnknownLink { interface: interface.name.clone(), hardware_type })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_count_and_the_kernels_agree_beyond_32_bits() {
+        const WRAP: u64 = 1 << 32;
+        let reading = |kept, drops| RingStatistics { packets: kept + drops, drops, freezes: 0 };
+        let (before, after) = (reading(WRAP - 2, WRAP - 1), reading(WRAP + 2, WRAP + 9));
+        for (ours, kept) in
+            [(7, WRAP - 2), (WRAP - 1, WRAP - 1), (WRAP + 2, WRAP + 2), (2 * WRAP, WRAP + 2)]
+        {
+            assert_eq!(kept_between(&before, &after, ours), kept);
         }
     }
 }

@@ -9,6 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use burstline_sys::clock;
+use burstline_sys::rising::Rising;
 
 use burstline_xdp::{Redirect, SocketStatistics};
 
@@ -18,17 +19,23 @@ const ARRIVAL_NS: u64 = 10_000_000;
 /// How long after the end packets may still arrive, in ns.
 const SETTLING_NS: u64 = 1_000_000_000;
 
-/// The last readable counts of a socket: they keep their values when the socket is lost.
+/// The counts of a socket: they keep their values when the socket is lost, or counts from 0 again.
 #[derive(Default)]
-pub(super) struct KernelWord(Cell<SocketStatistics>);
+pub(super) struct KernelWord(Cell<[Rising; 4]>);
 
 impl KernelWord {
-    /// Records a reading, and returns the last valid one.
+    /// Takes a reading, and returns the counts so far.
     pub(super) fn see(&self, reading: io::Result<SocketStatistics>) -> SocketStatistics {
+        let mut words = self.0.get();
         if let Ok(now) = reading {
-            self.0.set(now);
+            let SocketStatistics { dropped, ring_full, fill_empty, invalid } = now;
+            for (word, count) in words.iter_mut().zip([dropped, ring_full, fill_empty, invalid]) {
+                word.see(count);
+            }
+            self.0.set(words);
         }
-        self.0.get()
+        let [dropped, ring_full, fill_empty, invalid] = words.map(|word| word.sum());
+        SocketStatistics { dropped, ring_full, fill_empty, invalid }
     }
 }
 
@@ -217,5 +224,22 @@ mod tests {
         assert_eq!(word.see(failed()), SocketStatistics::default());
         let lost = SocketStatistics { dropped: 9, ring_full: 4, ..SocketStatistics::default() };
         assert_eq!((word.see(Ok(lost)), word.see(failed())), (lost, lost));
+    }
+
+    #[test]
+    fn counts_that_wrap_or_begin_anew_take_no_loss_back() {
+        const WRAP: u64 = 1 << 32;
+        let word = KernelWord::default();
+        for (dropped, ring_full, lost) in [
+            (9, 4, [9, 4]),
+            (WRAP - 5, WRAP + 4, [WRAP - 5, WRAP + 4]),
+            // One of 32 bits goes on; one of 64 bits was reset.
+            (2, 1, [WRAP + 2, WRAP + 5]),
+            (3, 1, [WRAP + 3, WRAP + 5]),
+        ] {
+            let now = SocketStatistics { dropped, ring_full, ..SocketStatistics::default() };
+            let sums = word.see(Ok(now));
+            assert_eq!([sums.dropped, sums.ring_full], lost, "{now:?}");
+        }
     }
 }

@@ -74,7 +74,6 @@ impl Foreign {
             return false;
         }
         match self.kind {
-            // Reading resets the kernel's counter: a driver that reads it too has the other part.
             Kind::Packet => {
                 // SAFETY: a struct of integers may be all zeros.
                 let mut counts: libc::tpacket_stats = unsafe { zeroed() };
@@ -82,7 +81,7 @@ impl Foreign {
                 let option = SocketOption { level, name };
                 // SAFETY: a struct of integers.
                 let is_told = unsafe { read_option(self.descriptor, option, &mut counts) }.is_ok();
-                self.lost += u64::from(counts.tp_drops);
+                self.lost = self.kind.sum(self.lost, counts.tp_drops.into());
                 is_told
             }
             Kind::Xdp => {
@@ -91,9 +90,21 @@ impl Foreign {
                 let option = SocketOption { level: libc::SOL_XDP, name: libc::XDP_STATISTICS };
                 // SAFETY: a struct of integers.
                 let is_told = unsafe { read_option(self.descriptor, option, &mut counts) }.is_ok();
-                self.lost = self.lost.max(counts.rx_ring_full);
+                self.lost = self.kind.sum(self.lost, counts.rx_ring_full);
                 is_told
             }
+        }
+    }
+}
+
+impl Kind {
+    /// Returns the packets lost, with a reading of the kernel's counter; 0 if it failed.
+    fn sum(self, lost: u64, reading: u64) -> u64 {
+        match self {
+            // Reading resets the kernel's counter: a driver that reads it too has the other part.
+            Self::Packet => lost + reading,
+            // 64 bits, which nobody resets.
+            Self::Xdp => lost.max(reading),
         }
     }
 }
@@ -156,5 +167,16 @@ mod tests {
         // The number now refers to another file, or to none.
         let mut foreign = Foreign { descriptor, inode: inode + 1, kind: Kind::Packet, lost: 7 };
         assert_eq!((foreign.learn(), foreign.lost()), (false, 7));
+    }
+
+    #[test]
+    fn counts_that_a_reading_resets_add_up_and_others_do_not() {
+        const MOST: u64 = u32::MAX as u64;
+        let sum = |kind: Kind, readings: [u64; 4]| {
+            readings.iter().fold(0, |lost, &reading| kind.sum(lost, reading))
+        };
+        assert_eq!(sum(Kind::Packet, [MOST, 0, MOST, 7]), 2 * MOST + 7);
+        // The third reading failed.
+        assert_eq!(sum(Kind::Xdp, [MOST, MOST + 3, 0, MOST + 5]), MOST + 5);
     }
 }
