@@ -1,5 +1,6 @@
 //! A hostile reader process writes to everything it can, its own page: random values, at full
-//! speed, until it is told to end. Neither the writer nor the other readers lose a packet.
+//! speed, until it is told to end. Neither the writer nor a lossless reader on another thread lose
+//! a packet, and a lossy one knows what it lost.
 //!
 //! The kernel refuses writes to other memory: see the tests of `burstline_sys::memory`.
 #![cfg(not(miri))]
@@ -16,8 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 
 use burstline_log::{
-    Appended, Log, LogConfig, MAX_WINDOW, Meta, Policy, Reader, ReaderConfig, RemoteSeat, Start,
-    Writer, WriterStatistics,
+    Appended, Log, LogConfig, MAX_WINDOW, Meta, Policy, Reader, ReaderConfig, ReaderStatistics,
+    RemoteSeat, Start, Writer, WriterStatistics,
 };
 use burstline_skip::ledger;
 use burstline_sys::memory::Mapping;
@@ -29,6 +30,9 @@ const SEGMENT_BYTES: usize = 4096;
 const SEGMENTS: usize = 32;
 /// Number of packets, unless `BURSTLINE_PACKETS` is set.
 const PACKETS: u64 = 300_000;
+/// How far the writer may be ahead of the lossless reader, in packets: a quarter of the log.
+/// Whoever makes it wait for a segment is a scribbler.
+const AHEAD: u64 = 512;
 const PAGE: &str = "BURSTLINE_TEST_PAGE";
 
 fn log(keep_ns: Option<u64>) -> (Log, Writer) {
@@ -163,31 +167,58 @@ fn write_alone(writer: &mut Writer) {
     }
 }
 
-/// Writes beside a hostile and an honest reader, and returns the writer's counters.
+/// Reads on a thread of its own until the log ends, and shows how many packets it has read.
+fn read_to_the_end(mut reader: Reader, read: &AtomicU64) -> ReaderStatistics {
+    while !reader.is_finished() {
+        drain(&mut reader);
+        // A number for the writer's pace only; it carries no memory.
+        read.store(reader.statistics().delivered, Relaxed);
+        thread::yield_now();
+    }
+    assert!(!reader.is_demoted());
+    reader.statistics()
+}
+
+/// Writes all packets, and waits whenever it is [`AHEAD`] of the lossless reader.
+fn write_in_step(writer: &mut Writer, packets: u64, read: &AtomicU64, is_gone: impl Fn() -> bool) {
+    for number in 0..packets {
+        append(writer, number);
+        if number % 16 == 15 {
+            writer.publish();
+            while number - read.load(Relaxed).min(number) > AHEAD {
+                assert!(!is_gone(), "the lossless reader ended at packet {number}");
+                thread::yield_now();
+            }
+        }
+    }
+}
+
+/// Writes beside two hostile and two honest readers, one of them lossless, each on its own thread.
+/// Returns the writer's counters.
 fn write_beside(policy: Policy, keep_ns: Option<u64>) -> WriterStatistics {
     let packets = std::env::var("BURSTLINE_PACKETS").map_or(PACKETS, |n| n.parse().unwrap());
     let (log, mut writer) = log(keep_ns);
-    let mut honest = log.attach(ReaderConfig::default()).unwrap();
+    let attach = |policy| log.attach(ReaderConfig { policy, ..ReaderConfig::default() }).unwrap();
+    let (lossless, lossy) = (attach(Policy::Lossless), attach(Policy::Lossy));
     let config = ReaderConfig { policy, window: MAX_WINDOW, start: Start::Segment };
     let seats = [(); 2].map(|()| log.attach_remote(config).unwrap());
     let scribblers: Vec<_> =
         (1_u64..).zip(&seats).map(|(seed, seat)| spawn_scribbler(seat, seed * 7919)).collect();
-    for number in 0..packets {
-        append(&mut writer, number);
-        if number % 16 == 15 {
-            writer.publish();
-            drain(&mut honest);
-        }
+    let read = [const { AtomicU64::new(0) }; 2];
+    let (statistics, lossless, lossy) = thread::scope(|scope| {
+        let lossless = scope.spawn(|| read_to_the_end(lossless, &read[0]));
+        let lossy = scope.spawn(|| read_to_the_end(lossy, &read[1]));
+        write_in_step(&mut writer, packets, &read[0], || lossless.is_finished());
+        let written: u64 = scribblers.into_iter().map(Scribbler::end).sum();
+        println!("\nscribbled {written} words");
+        let statistics = writer.statistics();
+        drop(writer); // the end of the log
+        (statistics, lossless.join().unwrap(), lossy.join().unwrap())
+    });
+    for seen in [&lossless, &lossy] {
+        ledger(packets, seen.delivered, &[("reader_overrun", seen.missed)]);
     }
-    let written: u64 = scribblers.into_iter().map(Scribbler::end).sum();
-    println!("\nscribbled {written} words");
-    let statistics = writer.statistics();
-    drop(writer);
-    drain(&mut honest);
-    assert!(honest.is_finished());
-    let seen = honest.statistics();
-    ledger(packets, seen.delivered, &[("reader_overrun", seen.missed)]);
-    assert_eq!((seen.delivered, seen.missed, seen.laps), (packets, 0, 0));
+    assert_eq!((lossless.delivered, lossless.missed, lossless.laps), (packets, 0, 0));
     assert_eq!((statistics.packets, statistics.bytes), (packets, 48 * packets));
     // A later reader finds the log intact.
     let mut late = log.attach(ReaderConfig { start: Start::Oldest, ..ReaderConfig::default() });

@@ -2,10 +2,15 @@
 
 mod campaign;
 mod mad;
+mod storm;
 
 use std::env;
 use std::io::{self, BufRead};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 
 use burstline_log::Ending;
 use burstline_share::{AttachConfig, Attachment, PublishConfig, Publisher, published_sockets};
@@ -22,6 +27,17 @@ fn arguments() -> Vec<String> {
 /// Waits for the test's command; returns false if the test is gone.
 fn wait() -> bool {
     io::stdin().lock().read_line(&mut String::new()).is_ok_and(|bytes| bytes > 0)
+}
+
+/// Returns a flag that is raised when the test commands it, or is gone.
+fn told_to_stop() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let raise = Arc::clone(&stop);
+    thread::spawn(move || {
+        let _ = io::stdin().lock().read_line(&mut String::new());
+        raise.store(true, Relaxed); // the flag orders no other memory
+    });
+    stop
 }
 
 fn number(text: &str) -> u64 {

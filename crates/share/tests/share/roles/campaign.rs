@@ -1,11 +1,8 @@
 //! Processes of the campaigns: writers under load, a good reader, and readers to be killed.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, BufRead};
 use std::os::unix::fs::FileExt;
 use std::process;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
@@ -15,7 +12,7 @@ use burstline_share::{
     AttachConfig, Attachment, LosslessReaders, PublishConfig, Publisher, Refusal, ShareError,
 };
 
-use super::{arguments, number, wait};
+use super::{arguments, number, told_to_stop, wait};
 use crate::campaign::{EXIT_IN_MID_BURST, LOAD_PACKETS, LOG_SEGMENTS};
 use crate::common::{Follower, SEGMENT_BYTES, append, config, in_place, packet, until};
 
@@ -27,17 +24,6 @@ fn publish_to_many(name: &str) -> (Publisher, Log, burstline_log::Writer) {
     let lossless = LosslessReaders::Forever;
     let config = PublishConfig { lossless, ..PublishConfig::new(name) };
     (Publisher::start(&config, vec![log.clone()]).unwrap(), log, writer)
-}
-
-/// Returns a flag that is raised when the test commands it, or is gone.
-fn told_to_stop() -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let raise = Arc::clone(&stop);
-    thread::spawn(move || {
-        let _ = io::stdin().lock().read_line(&mut String::new());
-        raise.store(true, Relaxed); // the flag orders no other memory
-    });
-    stop
 }
 
 fn open_descriptors() -> usize {
