@@ -2,7 +2,8 @@
 //!
 //! `cargo run -p xtask -- book FOLDER` collects the pages of the book: see `book`.
 //!
-//! `cargo run -p xtask -- watched tests | report FOLDER` is for `scripts/unsafe-blocks`: see `watched`.
+//! `cargo run -p xtask -- watched tests | report FOLDER` is for `scripts/unsafe-blocks`: see
+//! `watched`.
 //!
 //! Each module checks one family of rules. It reads the tree as git lists it (tracked files and new
 //! ones that are not ignored). It returns findings, one line each: the place, the problem with its

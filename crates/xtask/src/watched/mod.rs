@@ -1,7 +1,7 @@
 //! Which test was seen to run each `unsafe` block: `cargo run -p xtask -- watched ...`.
 //!
-//! `scripts/unsafe-blocks` calls it twice. [`tests`] lists the tests of the page for it to run, each
-//! on its own and with coverage. [`report`] reads the coverage and lists every block with the test
+//! `scripts/unsafe-blocks` calls it twice. [`tests`] lists the tests of the page for it to run,
+//! each on its own and with coverage. [`report`] reads the coverage and lists every block with the test
 //! that ran it. A block that ran under no test of its file's row is a finding, unless the page
 //! excuses it.
 //!
@@ -106,8 +106,8 @@ struct Excuse<'a> {
     used: usize,
 }
 
-/// Returns the rows of three cells whose second is a number: `` `PATH::FUNCTION` ``, how many blocks
-/// of the function did not run, and why.
+/// Returns the rows of three cells whose second is a number: `` `PATH::FUNCTION` ``, how many
+/// blocks of the function did not run, and why.
 fn excuses(page: &str) -> Vec<Excuse<'_>> {
     page.lines()
         .enumerate()
@@ -182,7 +182,8 @@ fn unseen(block: &Block, runs: &[(String, Coverage)]) -> Finding {
 mod tests {
     use super::*;
 
-    const CODE: &str = "fn f() {\n    unsafe { a() };\n    if x {\n        unsafe { b() }\n    }\n}\n\
+    const CODE: &str = "fn f() {\n    unsafe { a() };\n\
+                            if x {\n        unsafe { b() }\n    }\n}\n\
                         #[cfg(test)]\nmod tests {\n    #[test]\n    fn runs() {}\n}\n";
 
     fn tree(page: &str) -> Tree {

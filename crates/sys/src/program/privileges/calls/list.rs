@@ -124,8 +124,8 @@ pub(super) const LIST: &[Row] = &[
     #[cfg(target_arch = "x86_64")]
     only_for(Need::Bells, libc::SYS_chmod, without_ids(1)),
     with(libc::SYS_fchmod, without_ids(1)),
-    // What is asked of a ring is in memory, where a filter cannot see it. One from before has its own
-    // restrictions. Without one, writes are done one after the other.
+    // What is asked of a ring is in memory, where a filter cannot see it. One from before has its
+    // own restrictions. Without one, writes are done one after the other.
     with(libc::SYS_io_uring_setup, Rule::Fails(libc::EPERM)),
     only_for(Need::Folders, libc::SYS_io_uring_setup, Rule::Allowed),
     only_for(Need::Folders, libc::SYS_io_uring_register, Rule::Allowed),
