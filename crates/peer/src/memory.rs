@@ -319,7 +319,7 @@ mod tests {
     fn nothing_outside_is_read_or_written() {
         let file = file(8192);
         let memory = Arc::new(PeerMemory::map(file.as_fd(), 5000).unwrap());
-        for length in [0, 1, 15, 16, 17, 31, 32, 60, 64, 127, 128, 129, 1514] {
+        for length in [0, 1, size_of::<Header>(), 15, 16, 17, 31, 32, 60, 64, 127, 128, 129, 1514] {
             let from: Vec<u8> = (0..length).map(|byte| byte as u8).collect();
             let mut into = vec![0xff; length];
             assert!(memory.write(5000 - length, &from) && memory.read(5000 - length, &mut into));

@@ -153,6 +153,19 @@ fn what_the_driver_drops_is_counted_and_what_waits_is_kept() {
 }
 
 #[test]
+fn a_rehearsal_leaves_the_queue_free_and_a_new_socket_has_lost_nothing() {
+    with_pair(|| {
+        let options = SocketOptions { needs_wakeup: false, ..SocketOptions::default() };
+        Socket::rehearse("v0", 0, &options).unwrap();
+        let socket = Socket::open("v0", 0, &options).unwrap();
+        assert!(Socket::open("v0", 0, &options).is_err(), "a queue has one socket");
+        socket.wake_kernel();
+        assert_eq!(socket.statistics().unwrap(), SocketStatistics::default());
+        assert_eq!((socket.in_ring(), socket.link_state().unwrap()), (0, LinkState::Up));
+    });
+}
+
+#[test]
 fn an_address_with_a_label_is_its_interfaces() {
     with_pair(|| {
         ip("address add 10.9.9.9/24 dev v0 label v0:login");

@@ -2,6 +2,9 @@
 //!
 //! `cargo run -p xtask -- book FOLDER` collects the pages of the book: see `book`.
 //!
+//! `cargo run -p xtask -- watched tests | report FOLDER` is for `scripts/unsafe-blocks`: see
+//! `watched`.
+//!
 //! Each module checks one family of rules. It reads the tree as git lists it (tracked files and new
 //! ones that are not ignored). It returns findings, one line each: the place, the problem with its
 //! number, and the fix.
@@ -37,6 +40,7 @@ mod size;
 mod skips;
 mod tested;
 mod unsafety;
+mod watched;
 
 use reading::{metadata, rust, tree};
 
@@ -53,7 +57,12 @@ fn main() -> ExitCode {
     let done = match arguments[..] {
         ["check"] => check().map(|(files, findings)| report(files, &findings)),
         ["book", folder] => write_book(Path::new(folder)),
-        _ => Err("usage: cargo run -p xtask -- check | book FOLDER".to_owned()),
+        ["watched", "tests"] => Tree::read().map(|tree| {
+            print!("{}", watched::tests(&tree));
+            ExitCode::SUCCESS
+        }),
+        ["watched", "report", folder] => report_watched(Path::new(folder)),
+        _ => Err("usage: xtask check | book FOLDER | watched tests | watched report FOLDER".into()),
     };
     done.unwrap_or_else(|reason| {
         eprintln!("xtask: {reason}");
@@ -66,6 +75,16 @@ fn write_book(folder: &Path) -> Result<ExitCode, String> {
     let pages = book::write(&Tree::read()?, folder)?;
     println!("xtask book: {pages} pages in {}", folder.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints which test was seen to run which `unsafe` block; findings go to standard error.
+fn report_watched(folder: &Path) -> Result<ExitCode, String> {
+    let report = watched::report(&Tree::read()?, folder)?;
+    print!("{report}");
+    for finding in &report.findings {
+        eprintln!("{finding}");
+    }
+    Ok(if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Runs every rule. Returns the number of files read and the findings, sorted by place.

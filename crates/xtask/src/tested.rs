@@ -11,7 +11,8 @@ use crate::rust;
 use crate::tree::{TextFile, Tree};
 use crate::unsafety;
 
-const PAGE: &str = "docs/unsafe.md";
+/// The page that says which test runs which `unsafe`.
+pub(crate) const PAGE: &str = "docs/unsafe.md";
 
 /// Checks every Rust file outside of tests against the page, and the page against the tree.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
@@ -49,7 +50,8 @@ fn first_use(text: &str) -> Option<usize> {
     Some(rust::line_of(&code, first))
 }
 
-struct Row<'a> {
+/// A row of a table: files, and the tests that run their `unsafe`.
+pub(crate) struct Row<'a> {
     line: usize,
     /// The crate's folder, with a trailing `/`.
     folder: String,
@@ -57,7 +59,8 @@ struct Row<'a> {
     tests: Vec<&'a str>,
 }
 
-fn rows(page: &str) -> Vec<Row<'_>> {
+/// Returns the rows of the page's tables.
+pub(crate) fn rows(page: &str) -> Vec<Row<'_>> {
     let (mut folder, mut rows) = (String::new(), Vec::new());
     for (index, line) in page.lines().enumerate() {
         if let Some(heading) = line.strip_prefix("## ") {
@@ -85,7 +88,13 @@ impl Row<'_> {
         if path.starts_with("crates/") { path.to_owned() } else { format!("{}{path}", self.folder) }
     }
 
-    fn covers(&self, path: &str) -> bool {
+    /// Returns the row's tests, with paths from the root of the repository.
+    pub(crate) fn full_tests(&self) -> Vec<String> {
+        self.tests.iter().map(|test| self.full(test)).collect()
+    }
+
+    /// Returns whether the row is about the file at `path`, from the root of the repository.
+    pub(crate) fn covers(&self, path: &str) -> bool {
         self.files.iter().any(|file| is_at(path, &self.full(file)))
     }
 

@@ -1,11 +1,12 @@
 //! Tests over a veth pair: order, rejected packets, a link that disappears.
 
+use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::{Ring, RingOptions};
+use crate::{PlainReceiver, Ring, RingOptions, Sender};
 use burstline_skip::skip;
 use burstline_sys::namespace::enter_new_network;
 
@@ -152,4 +153,47 @@ fn shapes_that_make_no_sense_are_refused() {
         let error = TxRing::open("lo", &options).err().unwrap();
         assert!(matches!(error, AfPacketError::BadTxRing { .. }), "{error}");
     }
+}
+
+#[test]
+fn without_rings_frames_arrive_as_they_were_sent() {
+    with_pair(|| {
+        let mut receiver = PlainReceiver::open("v1", 1 << 20).unwrap();
+        let mut sender = Sender::open("v0", false).unwrap();
+        let frames: Vec<_> = (0..100).map(|number| frame(number, 60 + number as usize)).collect();
+        let parts: Vec<&[u8]> = frames.iter().map(|frame| &frame[..]).collect();
+        let (mut sent, mut all, start) = (0, Vec::new(), Instant::now());
+        while all.len() < frames.len() {
+            assert!(start.elapsed() < PATIENCE, "{sent} sent, {} received", all.len());
+            sent += if sent < frames.len() { sender.send(&parts[sent..]).unwrap() } else { 0 };
+            let keep = |packet: &[u8]| {
+                if packet[12..14] == [0x88, 0xb5] {
+                    all.push(packet.to_vec());
+                }
+            };
+            receiver.receive(keep).unwrap();
+        }
+        assert!(all == frames);
+        assert_eq!(receiver.statistics().unwrap().1, 0);
+    });
+}
+
+#[test]
+fn a_ring_takes_a_socket_that_was_left_to_it_and_no_other_file() {
+    with_pair(|| {
+        let open = |number| {
+            let inherited = Some(number);
+            TxRing::open("v0", &TxRingOptions { slots: 8, bypasses_queue: false, inherited })
+        };
+        let left = crate::socket_to_inherit().unwrap();
+        let mut ring = Ring::open("v1", &RingOptions::default()).unwrap();
+        let mut sender = open(left.as_raw_fd()).unwrap();
+        assert!(sender.push(&frame(7, 60)));
+        drain(&mut sender);
+        assert_eq!(arrived(&mut ring, 1), [frame(7, 60)]);
+        let other = std::fs::File::open("/dev/null").unwrap();
+        for number in [other.as_raw_fd(), -1] {
+            assert!(matches!(open(number), Err(AfPacketError::BadInherited { .. })));
+        }
+    });
 }

@@ -373,6 +373,43 @@ mod tests {
         assert_eq!(scratch.burst(&[0; 10], 0).plain_sum(), Some(expected));
     }
 
+    /// Frames of which the first half is held.
+    struct Half<'a>(&'a [u8], crate::Turns);
+
+    // SAFETY: F1 to F3: the bytes are borrowed for as long as this lives, and nobody writes to
+    // them; `holds` accepts only what is inside, and always the same.
+    unsafe impl Frames for Half<'_> {
+        fn start(&self) -> NonNull<u8> {
+            NonNull::from(self.0).cast()
+        }
+
+        fn extent(&self) -> usize {
+            self.0.len()
+        }
+
+        fn holds(&self, offset: u32, length: u32) -> bool {
+            (offset + length) as usize <= self.0.len() / 2
+        }
+
+        fn turn(&self) -> crate::Turn {
+            self.1.now()
+        }
+    }
+
+    #[test]
+    fn of_frames_only_those_held_are_lent() {
+        let (bytes, mut scratch) = packets(0);
+        let frames = Half(&bytes, crate::Turns::new());
+        let burst = scratch.burst_in_frames(&frames, 40);
+        assert_eq!((burst.len(), firsts(&burst)), (20, (0..10).collect()));
+        let (_, mut scratch) = packets(0);
+        let start = NonNull::from(&bytes[..]).cast();
+        let is_late = |offset: u32, _: u32| offset >= 150;
+        // SAFETY: all 20 packets are in `bytes`, which nobody writes to.
+        let burst = unsafe { scratch.burst_of_held(start, bytes.len(), 0, is_late) };
+        assert_eq!((burst.len(), firsts(&burst)), (20, (15..20).collect()));
+    }
+
     #[test]
     fn numbers_that_lie_cannot_lend_what_is_not_there() {
         let (bytes, mut scratch) = packets(0);

@@ -20,3 +20,22 @@ pub fn ask_for_large_pages<T>(start: *const T, count: usize) {
     // it is an error.
     let _ = unsafe { madvise(start, bytes, Advice::LinuxHugepage) };
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn whole_large_pages_and_no_others_are_asked_for() {
+        let memory = Vec::<u64>::with_capacity(3 * LARGE_BYTES / 8);
+        let first = memory.as_ptr().addr().next_multiple_of(LARGE_BYTES);
+        ask_for_large_pages(memory.as_ptr(), memory.capacity());
+        // The kernel cuts a mapping in two where its advice changes.
+        let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+        let of_ours = maps.split_once(&format!("\n{first:x}-")).expect("a mapping of its own").1;
+        let flags = of_ours.lines().find(|line| line.starts_with("VmFlags:")).unwrap();
+        assert!(flags.split(' ').any(|flag| flag == "hg"), "{flags}");
+    }
+}

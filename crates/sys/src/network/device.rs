@@ -270,4 +270,16 @@ mod tests {
         assert_eq!(Device::ask("no-such-one", 1 << 30), Device::default());
         assert_eq!(send_offloads("no-such-one"), None);
     }
+
+    #[test]
+    fn a_veth_pair_has_a_speed_a_queue_and_work_left_to_it() {
+        crate::tap::tests::in_namespace(|| {
+            crate::tap::tests::ip("link add v0 type veth peer name v1");
+            assert_eq!(link_megabits("v0"), Some(10_000));
+            let all = SendOffloads { checksums: true, segments: true };
+            assert_eq!(send_offloads("v0"), Some(all));
+            let socket = UnixDatagram::unbound().unwrap();
+            assert!(receive_queues(&socket, "v0").unwrap() >= 1);
+        });
+    }
 }

@@ -260,3 +260,23 @@ fn address_of(address: *const libc::sockaddr) -> Option<IpAddr> {
         _ => None,
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::tap::tests::{in_namespace, ip};
+
+    #[test]
+    fn addresses_of_both_families_bear_the_name_of_their_interface() {
+        in_namespace(|| {
+            ip("link set lo up");
+            ip("address add 10.9.9.9/24 dev lo label lo:login");
+            ip("address add 2001:db8::7/64 dev lo nodad");
+            let found = addresses();
+            for address in ["127.0.0.1", "10.9.9.9", "2001:db8::7"] {
+                let wanted = ("lo".to_owned(), address.parse().unwrap());
+                assert!(found.contains(&wanted), "{address}: {found:?}");
+            }
+        });
+    }
+}

@@ -179,4 +179,31 @@ mod tests {
         // The third reading failed.
         assert_eq!(sum(Kind::Xdp, [MOST, MOST + 3, 0, MOST + 5]), MOST + 5);
     }
+
+    #[test]
+    fn sockets_opened_since_are_found_with_what_they_lost() {
+        use std::os::fd::{AsFd, AsRawFd};
+
+        crate::tap::tests::in_namespace(|| {
+            crate::tap::tests::ip("link set lo up");
+            let before = OpenSockets::now();
+            let packets = crate::raw_socket::raw_socket(libc::AF_PACKET).unwrap();
+            let frames = crate::raw_socket::raw_socket(libc::AF_XDP).unwrap();
+            let descriptors = [&packets, &frames].map(|socket| socket.as_fd().as_raw_fd());
+            let found = |interface: u32| -> Vec<_> {
+                let mine = before.opened_since(interface).into_iter();
+                let mut mine: Vec<_> = mine.map(|f| (f.descriptor, f.kind)).collect();
+                mine.retain(|(descriptor, _)| descriptors.contains(descriptor));
+                mine.sort_unstable_by_key(|&(descriptor, _)| descriptor);
+                mine
+            };
+            let [packets_at, frames_at] = descriptors;
+            // A packet socket that is not bound belongs to interface 0, an XDP socket to any.
+            assert_eq!(found(0), [(packets_at, Kind::Packet), (frames_at, Kind::Xdp)]);
+            assert_eq!(found(1), [(frames_at, Kind::Xdp)]);
+            for mut foreign in before.opened_since(0) {
+                assert_eq!(foreign.lost(), 0);
+            }
+        });
+    }
 }

@@ -145,3 +145,20 @@ fn packets_come_and_go_and_the_kernel_counts_them() {
         }
     });
 }
+
+#[test]
+fn without_the_right_to_change_it_the_depth_stays_and_is_told() {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
+    in_namespace(|| {
+        let tap = Tap::open("t0", &TapOptions::default()).unwrap();
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        assert_eq!(requests::set_depth(&socket, "t0", 77).unwrap(), 77);
+        // Of this thread alone.
+        let mut rights = capabilities(None).unwrap();
+        rights.effective.remove(CapabilitySet::NET_ADMIN);
+        set_capabilities(None, rights).unwrap();
+        assert_eq!(requests::set_depth(&socket, "t0", 99).unwrap(), 77);
+        drop(tap);
+    });
+}
