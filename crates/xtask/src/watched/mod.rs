@@ -1,8 +1,8 @@
 //! Which test was seen to run each `unsafe` block: `cargo run -p xtask -- watched ...`.
 //!
 //! `scripts/unsafe-blocks` calls it twice. [`tests`] lists the tests of the page for it to run,
-//! each on its own and with coverage. [`report`] reads the coverage and lists every block with the test
-//! that ran it. A block that ran under no test of its file's row is a finding, unless the page
+//! each on its own and with coverage. [`report`] reads the coverage and lists every block with the
+//! test that ran it. A block that ran under no test of its file's row is a finding, unless the page
 //! excuses it.
 //!
 //! ```text
