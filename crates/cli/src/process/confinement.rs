@@ -57,6 +57,10 @@ const READ: [&str; 15] = [
     "/etc/ethers",
 ];
 
+/// What the names of DPDK's own threads begin with, in its versions 22.11 to 25.11, and of our
+/// thread that starts it.
+const THREADS_OF_DPDK: &[&str] = &["dpdk", "eal-", "rte_", "vhost", "telemetry"];
+
 /// What a job does after it has begun.
 #[derive(Debug, Default)]
 struct Wants {
@@ -72,6 +76,8 @@ struct Wants {
     opens_anything: bool,
     /// Whether a library or another program makes its own system calls.
     calls_anything: bool,
+    /// Whether ports are opened while packets come.
+    opens_ports_later: bool,
 }
 
 /// Names what the verb's threads keep, and reports early if that will fail.
@@ -99,6 +105,9 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
         tell_what_is_not_there(&wants, files.is_some(), is_filtered);
     }
     privileges::name_confinement(Confinement { user, files, calls });
+    if wants.calls_anything && !wants.opens_ports_later {
+        privileges::name_library_threads(THREADS_OF_DPDK);
+    }
     try_successor(verb.successor())
 }
 
@@ -285,6 +294,8 @@ impl Wants {
             Verb::Lab(args) => match &args.what {
                 Lab::Rfc2544(args) => {
                     wants.use_ports(args.tx.iter().chain(&args.rx));
+                    // It opens its ports again for each trial.
+                    wants.opens_ports_later = true;
                     // Beside a device that it starts, its own ports are `xdp:`.
                     wants.calls.push(Need::Maps);
                 }
@@ -332,6 +343,7 @@ impl Wants {
         self.use_ports(ports.iter().chain(&targets));
         if args.name.is_some() {
             // Ports can be added while it runs.
+            self.opens_ports_later = true;
             self.opens_anything = true;
             self.takes_user = true;
             self.calls.extend([Need::Maps, Need::Bells]);

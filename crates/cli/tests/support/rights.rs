@@ -95,59 +95,65 @@ pub(crate) fn traced(directory: &Directory, flags: &[&str], arguments: &[&str]) 
     fs::read_to_string(&trace).unwrap()
 }
 
-/// Returns a thread in strace's output that entered a filter of calls and no ruleset of Landlock
-/// before. New threads inherit the ruleset of their creator.
-pub(crate) fn enters_no_ruleset(lines: &str) -> Option<&str> {
-    if privileges::landlock_version() == 0 {
-        return None;
-    }
-    let mut ruled = HashSet::new();
-    for line in lines.lines() {
-        let thread = line.split_whitespace().next().unwrap_or_default();
-        let answer = line.rsplit_once(" = ").map(|(_, answer)| answer.trim()).unwrap_or_default();
-        if line.contains(" landlock_restrict_self(") && answer == "0" {
-            ruled.insert(thread);
-        }
-        if line.contains(" clone") && ruled.contains(thread) {
-            ruled.insert(answer);
-        }
-        if line.contains(" seccomp(SECCOMP_SET_MODE_FILTER") && !ruled.contains(thread) {
-            return Some(line);
-        }
-    }
-    None
-}
-
-/// Counts the reads of this file in strace's output. Returns the first read by a thread that has
-/// not entered its filter, if any. New threads inherit the filter of their creator.
-pub(crate) fn reads_without_rights<'a>(lines: &'a str, file: &str) -> Result<usize, &'a str> {
+/// Passes each line of strace's output to `look`, with whether its thread has made a call that
+/// `is_mark` knows, or was created by one that had.
+fn follow<'a>(lines: &'a str, is_mark: impl Fn(&str) -> bool, mut look: impl FnMut(&'a str, bool)) {
     let thread_of = |line: &'a str| line.split_whitespace().next().unwrap_or_default();
     let made_by = |line: &'a str| {
         let made = line.rsplit_once(" = ").filter(|_| line.contains(" clone"))?.1.trim();
         Some((made, thread_of(line)))
     };
     let makers: HashMap<_, _> = lines.lines().filter_map(made_by).collect();
-    let (mut filtered, mut made, mut reads) = (HashSet::new(), HashSet::new(), 0);
+    let (mut marked, mut made) = (HashSet::new(), HashSet::new());
     for line in lines.lines() {
         let thread = thread_of(line);
         // A thread may have lines before the one that says who made it.
         let is_new = !made.contains(thread);
-        let inherits = is_new && makers.get(thread).is_some_and(|maker| filtered.contains(maker));
-        if line.contains(" seccomp(SECCOMP_SET_MODE_FILTER") || inherits {
-            filtered.insert(thread);
+        let inherits = is_new && makers.get(thread).is_some_and(|maker| marked.contains(maker));
+        if is_mark(line) || inherits {
+            marked.insert(thread);
         }
         if let Some((child, maker)) = made_by(line) {
             made.insert(child);
-            if filtered.contains(maker) {
-                filtered.insert(child);
+            if marked.contains(maker) {
+                marked.insert(child);
             }
         }
-        if line.contains(file) {
-            reads += 1;
-            if !filtered.contains(thread) {
-                return Err(line);
-            }
-        }
+        look(line, marked.contains(thread));
     }
-    Ok(reads)
+}
+
+const ENTERS_FILTER: &str = " seccomp(SECCOMP_SET_MODE_FILTER";
+
+/// Returns a line of a thread that entered a filter of calls and no ruleset of Landlock before.
+pub(crate) fn enters_no_ruleset(lines: &str) -> Option<&str> {
+    let is_ruled =
+        |line: &str| line.contains("landlock_restrict_self") && line.trim_end().ends_with("= 0");
+    let mut found = None;
+    follow(lines, is_ruled, |line, is_ruled| {
+        if line.contains(ENTERS_FILTER) && !is_ruled && privileges::landlock_version() > 0 {
+            found = found.or(Some(line));
+        }
+    });
+    found
+}
+
+/// Counts the reads of this file in strace's output. Returns the first read by a thread that has
+/// not entered its filter, if any.
+pub(crate) fn reads_without_rights<'a>(lines: &'a str, file: &str) -> Result<usize, &'a str> {
+    let mut reads = Ok(0);
+    follow(
+        lines,
+        |line| line.contains(ENTERS_FILTER),
+        |line, is_filtered| {
+            if line.contains(file) {
+                match (&mut reads, is_filtered) {
+                    (Ok(count), true) => *count += 1,
+                    (Ok(_), false) => reads = Err(line),
+                    (Err(_), _) => {}
+                }
+            }
+        },
+    );
+    reads
 }

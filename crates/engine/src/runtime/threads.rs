@@ -103,11 +103,14 @@ impl Threads {
         Ok(near.filter(|&node| stack::move_to(node).is_ok()))
     }
 
-    /// Drops the calling thread's capabilities, unless they are to be kept.
+    /// Drops the rights of the calling thread, and the capabilities of threads that libraries
+    /// started, unless they are to be kept. By then all ports are open.
     pub(crate) fn drop_privileges(&self) -> Result<(), EngineError> {
         match self.keeps_privileges {
             true => Ok(()),
-            false => privileges::give_up().map_err(EngineError::Privileges),
+            false => privileges::give_up()
+                .and_then(|()| privileges::drop_of_libraries())
+                .map_err(EngineError::Privileges),
         }
     }
 }
