@@ -161,7 +161,8 @@ fn a_rehearsal_leaves_the_queue_free_and_a_new_socket_has_lost_nothing() {
         assert!(Socket::open("v0", 0, &options).is_err(), "a queue has one socket");
         socket.wake_kernel();
         assert_eq!(socket.statistics().unwrap(), SocketStatistics::default());
-        assert_eq!((socket.in_ring(), socket.link_state().unwrap()), (0, LinkState::Up));
+        assert_eq!(socket.in_ring(), 0);
+        assert!(matches!(socket.link_state().unwrap(), LinkState::Present(_)));
     });
 }
 

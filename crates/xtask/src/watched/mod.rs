@@ -137,8 +137,8 @@ fn judge(
         };
         let witnesses: Vec<&str> = runs.iter().filter(ran).map(|(test, _)| &**test).collect();
         let excuse = excuses.iter_mut().find(|excuse| excuse.place == block.place());
-        let crate_name = block.path.split('/').nth(1).unwrap_or_default();
-        let (kind, text) = match (&witnesses[..], left_out.get(crate_name), excuse) {
+        let why_not = left_out.get(crate_of(&block.path));
+        let (kind, text) = match (&witnesses[..], why_not, excuse) {
             ([first, rest @ ..], ..) => ("run", seen(first, rest.len())),
             ([], Some(why), _) => ("not watched", format!("not watched: {why}")),
             ([], None, Some(excuse)) => {
@@ -153,12 +153,19 @@ fn judge(
         *counts.entry(kind).or_default() += 1;
         lines.push(format!("{block}  {text}"));
     }
-    for excuse in excuses.iter().filter(|excuse| excuse.used != excuse.blocks) {
+    let is_watched = |excuse: &&Excuse<'_>| !left_out.contains_key(crate_of(excuse.place));
+    let watched = excuses.iter().filter(is_watched);
+    for excuse in watched.filter(|excuse| excuse.used != excuse.blocks) {
         let Excuse { line, place, blocks, used, .. } = excuse;
         let what = format!("{used} blocks of `{place}` did not run, not {blocks}");
         findings.push(Finding::new(PAGE, *line, what, "correct the entry, or remove it"));
     }
     Report { lines, counts, findings }
+}
+
+/// Returns the folder below `crates/` that a path is in.
+fn crate_of(path: &str) -> &str {
+    path.split('/').nth(1).unwrap_or_default()
 }
 
 fn seen(first: &str, others: usize) -> String {
@@ -250,5 +257,7 @@ mod tests {
         assert!(excused.to_string().contains("a.rs:4 f  not run: no such card"));
         assert_eq!(judged(&page(2), 0).findings.len(), 1);
         assert_eq!(judged(&page(1), 1).findings.len(), 1);
+        let of_lab = page(1).replace("crates/log/src/a.rs::f", "crates/lab/src/b.rs::f");
+        assert!(judged(&of_lab, 1).findings.is_empty(), "it is not watched");
     }
 }
