@@ -134,7 +134,13 @@ mod tests {
         name_library_threads(&["library-"]);
         let (ask, asked) = mpsc::channel();
         let named = thread::Builder::new().name("library-one".to_owned());
-        let waiting = named.spawn(move || asked.recv().map(|()| effective().unwrap())).unwrap();
+        let (say, named_itself) = mpsc::channel();
+        let waiting = named.spawn(move || {
+            say.send(()).unwrap();
+            asked.recv().map(|()| effective().unwrap())
+        });
+        let waiting = waiting.unwrap();
+        named_itself.recv().unwrap();
         drop_of_libraries().unwrap();
         ask.send(()).unwrap();
         assert_eq!(waiting.join().unwrap(), Ok(0));
