@@ -95,8 +95,8 @@ pub(crate) fn traced(directory: &Directory, flags: &[&str], arguments: &[&str]) 
     fs::read_to_string(&trace).unwrap()
 }
 
-/// Passes each line of strace's output to `look`, with whether its thread has made a call that
-/// `is_mark` knows, or was created by one that had.
+/// Passes each line of strace's output to `look`, with whether its thread is marked. A call that
+/// `is_mark` knows marks a thread, and those that it creates later.
 fn follow<'a>(lines: &'a str, is_mark: impl Fn(&str) -> bool, mut look: impl FnMut(&'a str, bool)) {
     let thread_of = |line: &'a str| line.split_whitespace().next().unwrap_or_default();
     let made_by = |line: &'a str| {

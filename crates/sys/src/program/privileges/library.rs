@@ -103,17 +103,17 @@ fn with_capabilities(prefixes: &[&str]) -> io::Result<Vec<libc::pid_t>> {
 
 /// Runs in a thread of the library, between any two of its instructions.
 extern "C" fn drop_own(_signal: libc::c_int) {
-    let header = [VERSION_3, 0];
+    let mut header = [VERSION_3, 0];
     let nothing = [0_u32; 6];
-    // SAFETY: the calls read the arrays, whose sizes are those of version 3, and write `errno` only,
-    // which is put back. They are system calls without locks or memory of this process.
+    // SAFETY: the arrays have the sizes of version 3, whose header the kernel may write. Only
+    // `errno` is written otherwise, and put back. The calls take no lock of this process.
     unsafe {
         let errno = *libc::__errno_location();
         for capability in 0..CAPABILITIES {
             libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0);
         }
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        libc::syscall(libc::SYS_capset, header.as_ptr(), nothing.as_ptr());
+        libc::syscall(libc::SYS_capset, header.as_mut_ptr(), nothing.as_ptr());
         *libc::__errno_location() = errno;
     }
     DROPPED.fetch_add(1, Ordering::Release);
