@@ -183,7 +183,7 @@ fn a_ring_takes_a_socket_that_was_left_to_it_and_no_other_file() {
     with_pair(|| {
         let open = |number| {
             let inherited = Some(number);
-            TxRing::open("v0", &TxRingOptions { slots: 8, bypasses_queue: false, inherited })
+            TxRing::open("v0", &TxRingOptions { slots: 64, bypasses_queue: false, inherited })
         };
         let left = crate::socket_to_inherit().unwrap();
         let mut ring = Ring::open("v1", &RingOptions::default()).unwrap();

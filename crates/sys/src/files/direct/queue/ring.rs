@@ -140,7 +140,7 @@ mod tests {
     fn a_ring_does_nothing_but_write() {
         let mut ring = match Ring::new(4) {
             Ok(ring) => ring.ring,
-            Err(error) => return burstline_skip::skip(&format!("io_uring_setup: {error}")),
+            Err(error) => return burstline_skip::skip(format!("io_uring_setup: {error}")),
         };
         let path = c"/dev/null";
         let here = types::Fd(libc::AT_FDCWD);
