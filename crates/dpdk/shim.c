@@ -139,7 +139,8 @@ static int on_removal(uint16_t port, enum rte_eth_event_type event, void *argume
     return 0;
 }
 
-int shim_eal_init(int count, char **arguments)
+/* `signal` reaches EAL's threads, too; 0 for none. */
+int shim_eal_init(int count, char **arguments, int signal)
 {
     /* EAL's threads inherit this mask: only the program's own threads get signals. */
     sigset_t signals;
@@ -148,6 +149,8 @@ int shim_eal_init(int count, char **arguments)
     sigdelset(&signals, SIGSEGV);
     sigdelset(&signals, SIGFPE);
     sigdelset(&signals, SIGILL);
+    if (signal > 0)
+        sigdelset(&signals, signal);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     struct muted muted;
     mute(&muted);

@@ -118,7 +118,7 @@ const char *shim_drivers_folder(void);
 
 int shim_log_start(void);
 size_t shim_log_take(char *text, size_t room);
-int shim_eal_init(int count, char **arguments);
+int shim_eal_init(int count, char **arguments, int signal);
 int shim_enter_network(int descriptor);
 
 int shim_probe(const char *devargs, struct shim_device *device);

@@ -144,7 +144,7 @@ unsafe extern "C" {
 
     pub(crate) fn shim_log_start() -> c_int;
     pub(crate) fn shim_log_take(text: *mut u8, room: usize) -> usize;
-    pub(crate) fn shim_eal_init(count: c_int, arguments: *mut *mut c_char) -> c_int;
+    pub(crate) fn shim_eal_init(count: c_int, arguments: *mut *mut c_char, signal: c_int) -> c_int;
     pub(crate) fn shim_enter_network(descriptor: c_int) -> c_int;
 
     pub(crate) fn shim_probe(devargs: *const c_char, device: *mut Device) -> c_int;

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use burstline_sys::affinity;
+use burstline_sys::{affinity, privileges};
 
 use crate::error::DpdkError;
 use crate::{ffi, log_text};
@@ -179,8 +179,9 @@ fn initialise(strings: Vec<CString>) -> Result<(), String> {
     // SAFETY: the call only installs its own log stream.
     unsafe { ffi::shim_log_start() };
     log_text::forget();
+    let signal = privileges::library_signal().unwrap_or(0);
     // SAFETY: `count` strings that live as long as the process; this thread belongs to EAL alone.
-    let done = unsafe { ffi::shim_eal_init(count, arguments.leak().as_mut_ptr()) };
+    let done = unsafe { ffi::shim_eal_init(count, arguments.leak().as_mut_ptr(), signal) };
     match done {
         0 => Ok(()),
         code => Err(log_text::reason(code)),

@@ -41,6 +41,17 @@ pub fn name_library_threads(prefixes: &'static [&'static str]) {
     let _ = PREFIXES.set(prefixes);
 }
 
+/// Returns the signal by which [`drop_of_libraries`] reaches threads, which they must not block.
+/// `None` without named threads.
+pub fn library_signal() -> Option<libc::c_int> {
+    PREFIXES.get().map(|_| signal())
+}
+
+/// The number depends on how many signals libc takes for itself.
+fn signal() -> libc::c_int {
+    libc::SIGRTMIN() + 3
+}
+
 /// Drops all capabilities of the named threads of this process, also from their bounding sets. They
 /// keep their user, and may call everything. Threads that they start later have none either.
 ///
@@ -54,20 +65,19 @@ pub fn drop_of_libraries() -> io::Result<()> {
     if threads.is_empty() {
         return Ok(());
     }
-    let signal = libc::SIGRTMIN() + 3;
     // SAFETY: zeros are a valid `sigaction`: no flags, an empty mask.
     let mut action: libc::sigaction = unsafe { zeroed() };
     action.sa_sigaction = drop_own as *const () as usize;
     action.sa_flags = libc::SA_RESTART;
     // SAFETY: the structure is whole, and the handler makes only calls that are safe in one.
-    if unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) } != 0 {
+    if unsafe { libc::sigaction(signal(), &raw const action, ptr::null_mut()) } != 0 {
         return Err(io::Error::last_os_error());
     }
     let begun = DROPPED.load(Ordering::Relaxed);
     let process = std::process::id();
     let reached = threads.iter().filter(|&&thread| {
         // SAFETY: the call reads no memory; the thread is one of this process.
-        unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) == 0 }
+        unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal()) == 0 }
     });
     let reached = reached.count();
     let mut waited = Duration::ZERO;
