@@ -376,7 +376,9 @@ fn names_of_interfaces_and_comments_of_files_are_written_out() {
     let name = "a\u{1b}[2J";
     bed.far.command("ip", &["link", "add", name, "type", "veth", "peer", "name", "b"]).unwrap();
     let address = format!("afpacket:{name}");
-    for job in [&["count", &address, "--duration", "50ms"][..], &["ports"], &["count", name, "x"]] {
+    for job in
+        [&["count", &address, "--duration", "50ms"][..], &["capture", "-D"], &["count", name, "x"]]
+    {
         let script = [&["-c", "\"$@\" 2>&1; true", "sh", PROGRAM][..], job].concat();
         let said = bed.far.command("sh", &script).unwrap();
         assert!(said.contains("\\u001b[2J"), "{job:?}: {said:?}");
