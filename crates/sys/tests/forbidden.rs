@@ -54,13 +54,14 @@ const FORBIDDEN: [(&str, libc::c_long, libc::c_long); 30] = [
 ];
 
 /// Calls that fail with an error instead: (name, number, arguments, error).
-fn failing() -> [(&'static str, libc::c_long, [libc::c_long; 3], i32); 12] {
+fn failing() -> [(&'static str, libc::c_long, [libc::c_long; 3], i32); 13] {
     let run = libc::c_long::from(libc::PROT_EXEC | libc::PROT_READ);
     [
         ("mprotect of code", libc::SYS_mprotect, [4096, 4096, run], libc::EPERM),
         ("a file that runs as its owner", libc::SYS_fchmod, [-1, 0o4755, 0], libc::EPERM),
         ("typing into the terminal", libc::SYS_ioctl, [0, 0x5412, 0], libc::EPERM),
         ("a UNIX socket that connects", libc::SYS_socket, [1, 1, 0], libc::EINVAL),
+        ("a socket of SCTP", libc::SYS_socket, [2, 1, 132], libc::EINVAL),
         ("a socket of MPTCP", libc::SYS_socket, [2, 1, 262], libc::EINVAL),
         ("a packet that opens a connection", libc::SYS_sendmsg, [-1, 0, 0x2000_0000], libc::EPERM),
         ("an owner of a descriptor", libc::SYS_fcntl, [-1, 8, 1], libc::EPERM),

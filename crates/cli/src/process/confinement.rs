@@ -57,10 +57,6 @@ const READ: [&str; 15] = [
     "/etc/ethers",
 ];
 
-/// What the names of DPDK's own threads begin with, in its versions 22.11 to 25.11, and of our
-/// thread that starts it.
-const THREADS_OF_DPDK: &[&str] = &["dpdk", "eal-", "rte_", "vhost", "telemetry"];
-
 /// What a job does after it has begun.
 #[derive(Debug, Default)]
 struct Wants {
@@ -106,7 +102,7 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     }
     privileges::name_confinement(Confinement { user, files, calls });
     if wants.calls_anything && !wants.opens_ports_later {
-        privileges::name_library_threads(THREADS_OF_DPDK);
+        privileges::expect_library_threads();
     }
     try_successor(verb.successor())
 }
@@ -426,7 +422,7 @@ impl Wants {
             return;
         }
         self.takes_user = true;
-        self.late.has_modes |= files.mode.is_some();
+        self.late.has_modes |= files.mode.is_some() || files.owner.is_some();
         self.late.has_rings |= files.link_types == LinkTypes::Split;
         let is_timed = |rotation: Rotation| rotation.naming == FileNaming::Timed;
         let is_timed = files.rotation().is_some_and(is_timed);

@@ -45,7 +45,7 @@ use crate::users::Account;
 pub use calls::{CallFilter, LateFiles, Need, Refusal};
 pub use held::Held;
 pub use landlock::{Access, Ruleset, version as landlock_version};
-pub use library::{drop_of_libraries, library_signal, name_library_threads};
+pub use library::{drop_of_libraries, expect_library_threads, library_signal};
 
 /// What threads of this process keep when they give up their rights.
 #[derive(Debug, Default)]

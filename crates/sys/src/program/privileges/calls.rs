@@ -38,7 +38,9 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
 
-/// `IPPROTO_MPTCP`, and `SOCK_TYPE_MASK` of include/linux/net.h.
+/// `IPPROTO_DCCP`, `IPPROTO_SCTP`, `IPPROTO_MPTCP`; `SOCK_TYPE_MASK` of include/linux/net.h.
+const DCCP: u32 = 33;
+const SCTP: u32 = 132;
 const MPTCP: u32 = 262;
 const SOCKET_TYPES: u32 = 0xf;
 
@@ -172,7 +174,10 @@ fn code_of(rule: Rule, process: u32, refused: u32) -> Vec<libc::sock_filter> {
         }
         Rule::Socket { families, has_unix } => {
             let refused = error(libc::EINVAL);
-            let mut code = vec![load_argument(2), jump(MPTCP, 0, 1), refused];
+            let mut code = vec![load_argument(2)];
+            for protocol in [DCCP, SCTP, MPTCP] {
+                code.extend([jump(protocol, 0, 1), refused]);
+            }
             if !has_unix {
                 // Another family skips the four instructions that look at the type.
                 code.extend([load_argument(0), jump(libc::AF_UNIX as u32, 0, 4)]);

@@ -24,7 +24,7 @@ pub enum Need {
 pub struct LateFiles {
     /// Writes each one through its own io_uring.
     pub has_rings: bool,
-    /// Gives them a mode that the user named.
+    /// Gives them a mode or an owner that the user named.
     pub has_modes: bool,
 }
 
@@ -59,9 +59,9 @@ pub(super) enum Rule {
         argument: u32,
         values: &'static [u32],
     },
-    /// A socket of one of these families, not of MPTCP, which Landlock does not know. One of
-    /// `AF_UNIX` is allowed only for questions about interfaces, unless `has_unix`. Otherwise it
-    /// fails with EINVAL.
+    /// A socket of one of these families, and not of a protocol that connects and that Landlock
+    /// does not know. One of `AF_UNIX` is allowed only for questions about interfaces, unless
+    /// `has_unix`. Otherwise it fails with EINVAL.
     Socket {
         families: &'static [u32],
         has_unix: bool,
@@ -173,6 +173,8 @@ pub(super) const LIST: &[Row] = &[
     #[cfg(target_arch = "x86_64")]
     with(libc::SYS_chown, Rule::Fails(libc::EPERM)),
     // Nor is a file that may be read one whose mode may change.
+    only(Only::Modes, libc::SYS_fchown, Rule::Allowed),
+    with(libc::SYS_fchown, Rule::Fails(libc::EPERM)),
     only(Only::Modes, libc::SYS_fchmod, without_ids(1)),
     with(libc::SYS_fchmod, Rule::Fails(libc::EPERM)),
     // What is asked of a ring is in memory, where a filter cannot see it. One from before has its
@@ -236,7 +238,6 @@ pub(super) const LIST: &[Row] = &[
     allowed(libc::SYS_fsync),
     allowed(libc::SYS_fdatasync),
     allowed(libc::SYS_sync_file_range),
-    allowed(libc::SYS_fchown),
     allowed(libc::SYS_linkat),
     allowed(libc::SYS_renameat),
     allowed(libc::SYS_renameat2),
@@ -320,7 +321,7 @@ pub(super) const LIST: &[Row] = &[
     allowed(libc::SYS_sigaltstack),
     allowed(libc::SYS_pidfd_open),
     // Sockets.
-    allowed(libc::SYS_socketpair),
+    with(libc::SYS_socketpair, Rule::OneOf { argument: 0, values: &[libc::AF_UNIX as u32] }),
     allowed(libc::SYS_bind),
     allowed(libc::SYS_connect),
     allowed(libc::SYS_listen),
