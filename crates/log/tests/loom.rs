@@ -341,7 +341,7 @@ fn streamed(fenced: bool) {
 }
 
 /// Explores a model. `bound` is the most preemptions that a thread suffers, where exploring all
-/// orders takes hours; BURSTLINE_LOOM=whole does so.
+/// orders takes too long for a test; BURSTLINE_LOOM=whole does so.
 fn check(bound: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = bound.filter(|_| std::env::var_os("BURSTLINE_LOOM").is_none());

@@ -90,7 +90,7 @@ fn report_watched(folder: &Path) -> Result<ExitCode, String> {
 /// Runs every rule. Returns the number of files read and the findings, sorted by place.
 fn check() -> Result<(usize, Vec<Finding>), String> {
     let tree = Tree::read()?;
-    let workspace = Metadata::read(tree.root(), "Cargo.toml")?;
+    let workspace = Metadata::read(tree.root())?;
     let mut findings = Vec::new();
     findings.extend(layers::check(&workspace, &tree));
     findings.extend(unsafety::check(&workspace, &tree));

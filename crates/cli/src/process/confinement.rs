@@ -72,6 +72,8 @@ struct Wants {
     opens_anything: bool,
     /// Whether a library or another program makes its own system calls.
     calls_anything: bool,
+    /// Whether a library starts threads, with the rights of ours.
+    has_library_threads: bool,
     /// Whether ports are opened while packets come.
     opens_ports_later: bool,
 }
@@ -101,7 +103,7 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
         tell_what_is_not_there(&wants, files.is_some(), is_filtered);
     }
     privileges::name_confinement(Confinement { user, files, calls });
-    if wants.calls_anything && !wants.opens_ports_later {
+    if wants.has_library_threads && !wants.opens_ports_later {
         privileges::expect_library_threads();
     }
     try_successor(verb.successor())
@@ -393,6 +395,7 @@ impl Wants {
                     self.takes_user = true;
                     self.opens_anything = true;
                     self.calls_anything = true;
+                    self.has_library_threads = true;
                 }
                 _ => {}
             }

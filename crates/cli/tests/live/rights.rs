@@ -10,7 +10,7 @@ use burstline_testbed::Killed;
 use crate::support::endless::{end, start};
 use crate::support::live::{statuses, wait_until};
 use crate::support::rights::{
-    assert_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights, rights, tell,
+    assert_all_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights, tell,
     traced,
 };
 use crate::support::{Directory, REAL, assert_closed, assert_says, command, other, run, run_json};
@@ -133,8 +133,7 @@ fn root_becomes_nobody_before_packets_come() {
     ] {
         let running = start(job);
         let process = running.child.id();
-        let threads = rights(process).len();
-        assert_eq!(assert_nobodys(process, &nobody), threads, "{job:?}");
+        assert_all_nobodys(process, &nobody);
         assert_closed(&end(running, "-INT"));
     }
     // The file belonged to root when it was opened, and still does.
@@ -152,8 +151,7 @@ fn extcap_becomes_a_capture_without_rights() {
     let child = Killed(command(&job).spawn().unwrap());
     let words = format!("/proc/{}/cmdline", child.id());
     wait_until("it captures", || fs::read_to_string(&words).unwrap().contains("afpacket:lo"));
-    let threads = rights(child.id()).len();
-    assert_eq!(assert_nobodys(child.id(), &nobody), threads);
+    assert_all_nobodys(child.id(), &nobody);
 }
 
 /// Jobs that create or remove files later, or have a name, stay root without its capabilities. They

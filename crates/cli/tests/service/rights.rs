@@ -7,7 +7,8 @@ use burstline_testbed::Terminal;
 use crate::run_metrics;
 use crate::support::live::wait_until;
 use crate::support::rights::{
-    assert_nobodys, can_trace, held, held_by, nobody, reads_without_rights, rights, traced,
+    assert_all_nobodys, assert_nobodys, can_trace, held, held_by, nobody, reads_without_rights,
+    traced,
 };
 use crate::support::sharing::Names;
 use crate::support::{Directory, PROGRAM};
@@ -85,6 +86,5 @@ fn the_service_answers_without_rights() {
     // A process of nobody could end the service by a signal to a thread of nobody.
     let said = (serving.user, serving.capabilities, serving.bounding);
     assert_eq!(said, (0, 0, 0), "{serving:?}");
-    let threads = rights(service.pid("one")).len();
-    assert_eq!(assert_nobodys(service.pid("one"), &nobody), threads);
+    assert_all_nobodys(service.pid("one"), &nobody);
 }

@@ -74,6 +74,12 @@ pub(crate) fn assert_nobodys(process: u32, nobody: &Account) -> usize {
     dropped.len()
 }
 
+/// The same, once all threads have dropped their rights.
+pub(crate) fn assert_all_nobodys(process: u32, nobody: &Account) {
+    let threads = rights(process).len();
+    assert_eq!(assert_nobodys(process, nobody), threads);
+}
+
 /// Returns the rights of the thread of this name.
 pub(crate) fn held_by(process: u32, name: &str) -> Held {
     let line = format!("Name:\t{name}");

@@ -1,11 +1,11 @@
-//! Cargo's metadata of a manifest: its packages and their dependencies.
+//! Cargo's metadata of the workspace: its packages and their dependencies.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// The packages that a manifest's builds and tests use on Linux, including loom's model checks.
+/// The packages that the workspace's builds and tests use on Linux, including loom's model checks.
 #[derive(Debug)]
 pub(crate) struct Metadata {
     /// Members and everything they depend on.
@@ -37,23 +37,23 @@ pub(crate) struct Dependency {
 }
 
 impl Metadata {
-    /// Reads the metadata of `manifest`, a path relative to `root`.
-    pub(crate) fn read(root: &Path, manifest: &str) -> Result<Self, String> {
+    /// Reads the metadata of the workspace in `root`.
+    pub(crate) fn read(root: &Path) -> Result<Self, String> {
         // One platform keeps cargo from fetching crates of other systems; the flag includes loom's
         // conditional dependencies.
         let output = Command::new(env!("CARGO"))
             .args(["metadata", "--format-version", "1", "--locked", "--quiet"])
-            .args(["--filter-platform", "x86_64-unknown-linux-gnu", "--manifest-path", manifest])
+            .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
             .env("RUSTFLAGS", "--cfg loom")
             .current_dir(root)
             .output()
             .map_err(|error| format!("cargo metadata did not start ({error})"))?;
         if !output.status.success() {
             let stderr = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("cargo metadata of {manifest} failed: {}", stderr.trim()));
+            return Err(format!("cargo metadata failed: {}", stderr.trim()));
         }
         let json = serde_json::from_slice(&output.stdout)
-            .map_err(|error| format!("cargo metadata of {manifest} is not JSON: {error}"))?;
+            .map_err(|error| format!("cargo metadata is not JSON: {error}"))?;
         Ok(Self::from_json(root, &json))
     }
 

@@ -5,7 +5,7 @@
 //! in the same way.
 //!
 //! ```text
-//!   job: a list of threads ──tgkill──► thread of the library: capset, prctl ──► counted
+//!   job: threads with capabilities ──tgkill──► each drops its own ──► the job lists them again
 //! ```
 //!
 //! Source: capset(2), nptl(7), signal-safety(7).
@@ -18,17 +18,14 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::{Held, drop_capabilities, empty_bounding_set};
+
 /// Set if a library starts threads.
 static EXPECTED: OnceLock<()> = OnceLock::new();
 
 /// How long a thread may take to handle a signal.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_micros(200);
-
-/// `_LINUX_CAPABILITY_VERSION_3`, with two words for each set.
-const VERSION_3: u32 = 0x2008_0522;
-/// Numbers of capabilities that two words have room for.
-const CAPABILITIES: libc::c_ulong = 64;
 
 /// Says that a library starts threads, whose capabilities [`drop_of_libraries`] drops.
 pub fn expect_library_threads() {
@@ -53,7 +50,12 @@ fn signal() -> libc::c_int {
 /// # Errors
 /// Errors from the kernel, and a thread that does not handle a signal within 5 s.
 pub fn drop_of_libraries() -> io::Result<()> {
-    if EXPECTED.get().is_none() || with_capabilities()?.is_empty() {
+    if EXPECTED.get().is_none() {
+        return Ok(());
+    }
+    let (began, mut told) = (Instant::now(), Vec::new());
+    let mut threads = with_capabilities()?;
+    if threads.is_empty() {
         return Ok(());
     }
     // SAFETY: zeros are a valid `sigaction`: no flags, an empty mask.
@@ -65,12 +67,7 @@ pub fn drop_of_libraries() -> io::Result<()> {
     if unsafe { libc::sigaction(signal(), &raw const action, ptr::null_mut()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    let (began, mut told) = (Instant::now(), Vec::new());
-    loop {
-        let threads = with_capabilities()?;
-        if threads.is_empty() {
-            return Ok(());
-        }
+    while !threads.is_empty() {
         if began.elapsed() > PATIENCE {
             let left = threads.len();
             return Err(io::Error::other(format!("{left} threads of a library keep theirs")));
@@ -83,41 +80,33 @@ pub fn drop_of_libraries() -> io::Result<()> {
             }
         }
         thread::sleep(LOOK_EVERY);
+        threads = with_capabilities()?;
     }
+    Ok(())
 }
 
 /// Returns the threads that have capabilities, without the main one.
-fn with_capabilities() -> io::Result<Vec<libc::pid_t>> {
+fn with_capabilities() -> io::Result<Vec<u32>> {
     let mut threads = Vec::new();
     for entry in fs::read_dir("/proc/self/task")? {
+        let entry = entry?;
         // A thread may end meanwhile.
-        let Ok(status) = fs::read_to_string(entry?.path().join("status")) else { continue };
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.unwrap_or_default().trim().to_owned()
-        };
-        let has = |set| u64::from_str_radix(&field(set), 16).is_ok_and(|bits| bits != 0);
-        if field("Pid:") != field("Tgid:") && ["CapEff:", "CapPrm:", "CapInh:"].into_iter().any(has)
-        {
-            threads.extend(field("Pid:").parse::<libc::pid_t>());
-        }
+        let Ok(status) = fs::read_to_string(entry.path().join("status")) else { continue };
+        let thread = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        let thread = thread.filter(|&thread| thread != std::process::id());
+        threads.extend(thread.filter(|_| Held::of(&status).capabilities != 0));
     }
     Ok(threads)
 }
 
-/// Runs in a thread of the library, between any two of its instructions.
+/// Runs in a thread of the library, between any two of its instructions. It makes system calls
+/// only, without locks and allocations.
 extern "C" fn drop_own(_signal: libc::c_int) {
-    let mut header = [VERSION_3, 0];
-    let nothing = [0_u32; 6];
-    // SAFETY: the arrays have the sizes of version 3, whose header the kernel may write. Only
-    // `errno` is written otherwise, and put back. The calls take no lock of this process.
-    unsafe {
-        let errno = *libc::__errno_location();
-        for capability in 0..CAPABILITIES {
-            libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0);
-        }
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        libc::syscall(libc::SYS_capset, header.as_mut_ptr(), nothing.as_ptr());
-        *libc::__errno_location() = errno;
-    }
+    // SAFETY: this thread's own word, which the interrupted code may be about to read.
+    let errno = unsafe { *libc::__errno_location() };
+    empty_bounding_set();
+    // The list of threads says whether it worked.
+    let _ = drop_capabilities(None);
+    // SAFETY: this thread's own word gets the value that it had.
+    unsafe { *libc::__errno_location() = errno };
 }
