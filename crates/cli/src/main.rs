@@ -32,6 +32,8 @@ use process::{confinement, reader, signals, supervised, wall_clock};
 
 use std::process::ExitCode;
 
+use burstline_sys::helper;
+
 use args::{Cli, Typed, Verb};
 use failure::Failure;
 
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Err(error) => return failure::usage(&error),
     };
     let code = run(typed).unwrap_or_else(|failure: Failure| failure.print());
+    helper::end();
     #[cfg(feature = "dpdk")]
     let code = mbufs_are_back(code);
     code

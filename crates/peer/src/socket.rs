@@ -18,22 +18,14 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use burstline_sys::inode::FileId;
+use burstline_sys::late;
 use burstline_sys::rights;
 pub use burstline_sys::rights::Received;
-use rustix::io::retry_on_intr;
+pub use burstline_sys::seqpacket::Kind;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// The most descriptors of a message; the kernel closes more.
 const DESCRIPTORS_MAX: usize = 32;
-
-/// Whether a socket keeps message boundaries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Bytes in order: vhost-user.
-    Stream,
-    /// Messages: memif.
-    Messages,
-}
 
 /// The reason why a socket cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -81,17 +73,16 @@ pub struct Socket {
 /// Flags of all sockets: no call blocks, and no other program inherits them.
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
-impl Kind {
-    fn of_socket(self) -> SocketType {
-        match self {
-            Self::Stream => SocketType::STREAM,
-            Self::Messages => SocketType::SEQPACKET,
-        }
+/// vhost-user speaks in a stream of bytes, memif in messages.
+fn type_of(kind: Kind) -> SocketType {
+    match kind {
+        Kind::Stream => SocketType::STREAM,
+        Kind::Messages => SocketType::SEQPACKET,
     }
 }
 
 fn new(kind: Kind) -> io::Result<OwnedFd> {
-    Ok(rustix::net::socket_with(AddressFamily::UNIX, kind.of_socket(), FLAGS, None)?)
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, type_of(kind), FLAGS, None)?)
 }
 
 impl Listener {
@@ -131,10 +122,10 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let found = fs::symlink_metadata(&self.path);
+        let found = late::symlink_metadata(&self.path);
         if found.is_ok_and(|found| FileId::of(&found) == self.id) {
             // In a folder that is no longer writable it stays, and the next listener replaces it.
-            let _ = fs::remove_file(&self.path);
+            let _ = late::remove_file(&self.path);
         }
     }
 }
@@ -151,10 +142,7 @@ impl Socket {
     /// # Errors
     /// The kernel's error: `NotFound`, `ConnectionRefused`, `PermissionDenied`.
     pub fn connect(path: &Path, kind: Kind) -> io::Result<Self> {
-        let socket = new(kind)?;
-        let address = SocketAddrUnix::new(path)?;
-        retry_on_intr(|| rustix::net::connect(&socket, &address))?;
-        Ok(Self { socket })
+        late::connect(path, kind, None).map(|socket| Self { socket })
     }
 
     /// Both ends of a connection, for tests.
@@ -162,7 +150,7 @@ impl Socket {
     /// # Errors
     /// The kernel's error.
     pub fn pair(kind: Kind) -> io::Result<[Self; 2]> {
-        let kind = kind.of_socket();
+        let kind = type_of(kind);
         let (one, other) = rustix::net::socketpair(AddressFamily::UNIX, kind, FLAGS, None)?;
         Ok([Self { socket: one }, Self { socket: other }])
     }

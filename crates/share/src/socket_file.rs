@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use burstline_sys::claim::{Claim, Claimed};
 use burstline_sys::inode::{FileId, Inode};
+use burstline_sys::late;
 use burstline_sys::seqpacket::SeqPacket;
 use burstline_sys::{clock, users};
 
@@ -108,11 +109,11 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let found = fs::symlink_metadata(&self.path);
+        let found = late::symlink_metadata(&self.path);
         if found.is_ok_and(|found| FileId::of(&found) == self.id) {
             // If the directory is no longer writable, a dead socket stays, which the next publisher
             // replaces.
-            let _ = fs::remove_file(&self.path);
+            let _ = late::remove_file(&self.path);
         }
     }
 }

@@ -22,6 +22,7 @@
 //!   event      a flag to sleep on                  claim       a file with one owner at a time
 //!   inode      a file found once, whatever its name refers to later
 //!   temporary  folders for temporary files that no other user can touch
+//!   late       files that a thread without rights opens   helper   the process that does it
 //!   counters   the kernel's counters of an interface
 //!   foreign    packets lost at sockets that a library has opened
 //!   tap        interfaces whose other end is this process
@@ -61,12 +62,12 @@ mod sockets;
 mod waiting;
 
 pub use cores::{affinity, barrier, caches, distance, prefetch, scheduling, topology};
-pub use files::{claim, direct, inode, locked, mounts, temporary};
+pub use files::{claim, direct, inode, late, locked, mounts, temporary};
 pub use network::{
     counters, device, filter, interface, links, namespace, netlink, pcap, rising, tap,
 };
 #[cfg(not(miri))]
 pub use program::stack;
-pub use program::{limits, machine, privileges, process, signals, usage, users};
+pub use program::{helper, limits, machine, privileges, process, signals, usage, users};
 pub use sockets::{foreign, option, raw_socket, rights, seqpacket};
 pub use waiting::{calendar, clock, event, futex, readiness};

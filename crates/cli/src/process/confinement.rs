@@ -4,10 +4,11 @@
 //!   verb ──► ports, files, names ──► what it still opens, calls and owns ──► Confinement
 //! ```
 //!
-//! A job started by root becomes nobody unless it needs uid 0 later to create or remove files,
-//! publish a name, or connect to one. In that case it stays root without capabilities, and can open
-//! only files below the folders of these files and names (decision 0041). `--user` names
-//! another user; `--keep-privileges` leaves everything unchanged.
+//! A job started by root becomes nobody. If it creates or removes files later, publishes a name or
+//! connects to one, a helper process does that for it: root without capabilities, which can open
+//! only files below the folders of these files and names (decision 0064). A job whose libraries or
+//! commands need root's number stays root without capabilities (decision 0041). `--user` names
+//! another user, who opens later files in person; `--keep-privileges` leaves everything unchanged.
 //!
 //! `BURSTLINE_CONFINE` is for tests and for tools that write files from the program's threads.
 //! `log` allows system calls outside the list and records them in the kernel's log. `off` drops
@@ -21,6 +22,7 @@ use burstline_engine::InlineOptions;
 use burstline_fleet::Sensors;
 use burstline_port::{Address, FileNaming, PortTable, Rotation, SetPlaces, striped_paths};
 use burstline_share::{folder_to_publish, folders_of_names};
+use burstline_sys::helper::{self, HelperOptions};
 use burstline_sys::inode::make_own_folder;
 use burstline_sys::pcap;
 use burstline_sys::privileges::{
@@ -76,6 +78,10 @@ struct Wants {
     has_library_threads: bool,
     /// Whether ports are opened while packets come.
     opens_ports_later: bool,
+    /// The command that is run for closed files.
+    command: Vec<String>,
+    /// Whether the thread that runs it is started by one that has dropped its privileges.
+    starts_programs_late: bool,
 }
 
 /// Names what the verb's threads keep, and reports early if that will fail.
@@ -84,23 +90,26 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     if verb.keeps_privileges() {
         return Ok(());
     }
-    let Some(wants) = Wants::of(verb) else { return name_successor(verb.successor()) };
+    let Some(mut wants) = Wants::of(verb) else { return name_successor(verb.successor()) };
     if verb.has_filter() {
         // Load libpcap now: code cannot be mapped later. If it is missing, its user reports that.
         let _ = pcap::version();
     }
     let user = match verb.successor() {
         Some(named) => Some(named.clone()),
-        None => nobody().filter(|_| !wants.takes_user),
+        None => nobody().filter(|_| !wants.takes_user || wants.start_helper(refusal, verb)),
     };
-    let files = match wants.opens_anything {
-        true => None,
-        false => rules(&wants).map_err(|error| failed(&error))?,
-    };
-    let is_filtered = !wants.calls_anything && CallFilter::is_supported();
-    let calls = is_filtered.then(|| CallFilter::with_late_files(&wants.calls, wants.late, refusal));
+    match helper::is_started() {
+        true => wants.leave_to_helper(),
+        false => {
+            wants.opens_anything |= wants.starts_programs_late;
+            wants.calls_anything |= wants.starts_programs_late;
+        }
+    }
+    let Confinement { files, calls, .. } =
+        wants.confinement(refusal).map_err(|error| failed(&error))?;
     if !verb.is_quiet() {
-        tell_what_is_not_there(&wants, files.is_some(), is_filtered);
+        tell_what_is_not_there(&wants, files.is_some(), calls.is_some());
     }
     privileges::name_confinement(Confinement { user, files, calls });
     if wants.has_library_threads && !wants.opens_ports_later {
@@ -201,6 +210,41 @@ fn try_successor(named: Option<&Account>) -> Result<(), Failure> {
 }
 
 impl Wants {
+    /// Returns what threads of this job keep, but for their user.
+    fn confinement(&self, refusal: Refusal) -> io::Result<Confinement> {
+        let files = if self.opens_anything { None } else { rules(self)? };
+        let is_filtered = !self.calls_anything && CallFilter::is_supported();
+        let calls =
+            is_filtered.then(|| CallFilter::with_late_files(&self.calls, self.late, refusal));
+        Ok(Confinement { user: None, files, calls })
+    }
+
+    /// Starts the process that opens later files for the job, and runs its command. Returns false
+    /// if the job has to stay root instead, because a library opens files by itself.
+    fn start_helper(&self, refusal: Refusal, verb: &Verb) -> bool {
+        if self.opens_anything || self.calls_anything {
+            return false;
+        }
+        let folders = self.paths.iter().filter(|(_, access)| *access == Access::Write);
+        let folders = folders.map(|(folder, _)| folder.clone()).collect();
+        let options = HelperOptions { folders, command: self.command.clone() };
+        let started = helper::start(options, || self.confinement(refusal));
+        if let Err(error) = &started
+            && !verb.is_quiet()
+        {
+            let what = "the job's threads stay root without capabilities";
+            complain(&format!("note: no helper process: {error}; {what}"));
+        }
+        started.is_ok()
+    }
+
+    /// Leaves out what the helper does.
+    fn leave_to_helper(&mut self) {
+        self.paths.clear();
+        self.calls.retain(|need| *need != Need::Folders);
+        (self.late.has_modes, self.late.has_names) = (false, false);
+    }
+
     /// Returns `None` if the verb reads nothing of others, or keeps its files and calls.
     fn of(verb: &Verb) -> Option<Self> {
         let mut wants = Self::default();
@@ -320,10 +364,7 @@ impl Wants {
         if args.keep.is_some() {
             self.make_files(args.write(), &args.files);
             self.late.has_rings = true;
-            // The thread that runs the command is started by a thread that has dropped its
-            // privileges.
-            self.calls_anything |= args.files.on_close.is_some();
-            self.opens_anything |= args.files.on_close.is_some();
+            self.starts_programs_late = args.files.on_close.is_some();
         }
     }
 
@@ -345,7 +386,7 @@ impl Wants {
             self.opens_anything = true;
             self.takes_user = true;
             self.calls.extend([Need::Maps, Need::Bells]);
-            self.late.has_rings = true;
+            (self.late.has_rings, self.late.has_names) = (true, true);
         }
         if targets.iter().any(|target| target.scheme() == "log") {
             self.publish();
@@ -388,6 +429,7 @@ impl Wants {
                 "vhost" | "memif" => {
                     self.takes_user = true;
                     self.calls.push(Need::Bells);
+                    self.late.has_names = true;
                     self.have_path(port.target());
                 }
                 // DPDK's own threads open devices and huge pages, and load drivers.
@@ -425,6 +467,7 @@ impl Wants {
             return;
         }
         self.takes_user = true;
+        self.command = files.on_close.as_ref().map_or(Vec::new(), |words| words.0.clone());
         self.late.has_modes |= files.mode.is_some() || files.owner.is_some();
         self.late.has_rings |= files.link_types == LinkTypes::Split;
         let is_timed = |rotation: Rotation| rotation.naming == FileNaming::Timed;
@@ -454,6 +497,7 @@ impl Wants {
     fn have_names(&mut self) {
         self.takes_user = true;
         self.calls.push(Need::Bells);
+        self.late.has_names = true;
         let folders = folders_of_names();
         self.paths.extend(folders.into_iter().map(|folder| (folder, Access::Write)));
     }

@@ -1,13 +1,13 @@
 //! `burstline capture --keep`: the flight recorder's triggers and file names.
 
-use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use burstline_engine::{CaptureOptions, EngineError, FlightOptions, Inlet, Report, Run};
 use burstline_port::{OpenOptions, PortError, Sink, numbered, open_sink, striped_paths};
+use burstline_sys::late::{self, Opening};
 use burstline_sys::privileges;
 
 use crate::args::{CaptureArgs, FormatArgs, NOTHING, Trigger};
@@ -92,7 +92,7 @@ impl Names {
         loop {
             self.used += 1;
             let path = numbered(&self.path, self.used);
-            match fs::File::options().write(true).create_new(true).mode(0o600).open(&path) {
+            match Opening::write().create_new().mode(0o600).open(Path::new(&path)) {
                 Ok(_) => return Ok(path),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
@@ -110,7 +110,7 @@ impl Names {
             let _ = keeps_privileges || privileges::give_up().is_ok();
             let path = names.take()?;
             if path != NOTHING {
-                fs::remove_file(&path).map_err(|error| PortError::Io {
+                late::remove_file(Path::new(&path)).map_err(|error| PortError::Io {
                     action: "remove",
                     path: path.into(),
                     error,

@@ -2,18 +2,22 @@
 //! thread runs as root.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 
 use burstline_testbed::Killed;
 
-use crate::support::endless::{end, start};
+use crate::support::endless::{end, ended, signal, spawn, start};
 use crate::support::live::{statuses, wait_until};
 use crate::support::rights::{
-    assert_all_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights, tell,
-    traced,
+    assert_all_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights, rights,
+    tell, traced,
 };
-use crate::support::{Directory, REAL, assert_closed, assert_says, command, other, run, run_json};
+use crate::support::{
+    Directory, REAL, assert_closed, assert_says, command, last_object, other, run, run_json,
+};
 
 /// Returns real, effective, saved and file-system uid or gid of each thread.
 fn numbers(process: u32, field: &str) -> Vec<String> {
@@ -154,21 +158,28 @@ fn extcap_becomes_a_capture_without_rights() {
     assert_all_nobodys(child.id(), &nobody);
 }
 
-/// Jobs that create or remove files later, or have a name, stay root without its capabilities. They
-/// may open only what is in these folders.
+/// Returns the helper process of a job.
+fn helper_of(process: u32) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap();
+    children.split_whitespace().next().map(|child| child.parse().unwrap())
+}
+
+fn is_there(process: u32) -> bool {
+    // A zombie has no memory any more.
+    fs::read_to_string(format!("/proc/{process}/statm")).is_ok_and(|pages| !pages.starts_with("0 "))
+}
+
+/// Jobs that create or remove files later, or have a name. All folders here are root's alone.
 #[test]
-fn root_stays_for_files_that_are_made_later_and_nothing_else() {
-    if nobody().is_none() {
-        return;
-    }
+fn a_helper_opens_later_files_for_jobs_that_become_nobody() {
+    let Some(nobody) = nobody() else { return };
     let directory = Directory::new("rights-later");
-    let file = directory.file("x.pcapng");
-    let name = directory.file("tap");
-    let (log, tree) = (format!("log:{name}"), directory.file("flows"));
+    fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o700)).unwrap();
+    let [file, name, tree] = ["x.pcapng", "tap", "flows"].map(|name| directory.file(name));
+    let log = format!("log:{name}");
     for job in [
         &["capture", "gen:?rate=10000", "-w", &file, "-b", "packets:1000", "-b", "files:2"][..],
         &["capture", "gen:?rate=1000", "--publish", &name],
-        &["capture", "gen:?rate=1000", "-w", &file, "--on-close", "true {}"],
         &["generate", "-o", &log, "--rate", "1000"],
         &["balance", "gen:?rate=1000", "--workers", "2", "-o", "null:"],
         &["replay", REAL, "-o", "null:", "--loops", "0"],
@@ -176,19 +187,109 @@ fn root_stays_for_files_that_are_made_later_and_nothing_else() {
     ] {
         let running = start(job);
         let process = running.child.id();
-        let runs_commands = job.contains(&"--on-close");
-        wait_until("no rights", || {
-            let held = held(process);
-            let free = held.iter().filter(|held| !held.is_filtered).count();
-            free == usize::from(runs_commands) && held.iter().all(|held| held.capabilities == 0)
-        });
-        for thread in held(process) {
-            assert_eq!((thread.user, thread.bounding), (0, 0), "{job:?}: {thread:?}");
+        assert_all_nobodys(process, &nobody);
+        let helper = helper_of(process).unwrap_or_else(|| panic!("{job:?}: no helper"));
+        for held in rights(helper) {
+            let said = (held.user, held.capabilities, held.bounding);
+            assert_eq!(said, (0, 0, 0), "{job:?}: {held:?}");
         }
-        tell(process);
+        tell(helper);
+        assert_closed(&end(running, "-INT"));
+        assert!(!is_there(helper), "{job:?}: the helper ends with the job");
+    }
+    assert!(!Path::new(&name).exists(), "the name is gone with its job");
+    let files: Vec<_> = fs::read_dir(&directory.0).unwrap().flatten().collect();
+    assert!(files.len() >= 3);
+    for file in files {
+        let (name, metadata) = (file.file_name(), file.metadata().unwrap());
+        assert_eq!((metadata.uid(), metadata.mode() & 0o077), (0, 0), "{name:?}");
+    }
+}
+
+/// The helper also runs the user's command, in root's name: threads of its own start it.
+#[test]
+fn a_command_for_closed_files_is_run_by_the_helper() {
+    let Some(nobody) = nobody() else { return };
+    let directory = Directory::new("rights-programs");
+    let [file, said, flight] =
+        ["x.pcapng", "said", "flight.pcapng"].map(|name| directory.file(name));
+    let run = format!("sh -c 'id -u >> {said}; cat $0 > /dev/null || echo no >> {said}' {{}}");
+    let write = ["-w", &file, "--on-close", &run];
+    let keep = ["-w", &flight, "--keep", "1s", "--on-close", &run];
+    for output in [&write[..], &keep] {
+        let running = spawn(command(&[&["capture", "gen:?rate=1000"], output].concat()));
+        let process = running.child.id();
+        wait_until("it has its threads", || held(process).len() > 4);
+        assert_all_nobodys(process, &nobody);
+        let helper = helper_of(process).unwrap();
+        wait_until("its threads have no capabilities", || {
+            let held = held(helper);
+            held.iter().all(|held| (held.user, held.capabilities, held.bounding) == (0, 0, 0))
+        });
+        // Those that start programs may make all calls.
+        let free = held(helper).iter().filter(|held| !held.is_filtered).count();
+        assert_eq!(free, 3, "{:?}", held(helper));
+        tell(helper);
+        if output == keep {
+            signal(&running.child, "-USR1");
+            wait_until("it keeps a file", || Path::new(&flight).exists());
+        }
         assert_closed(&end(running, "-INT"));
     }
-    assert!(!std::path::Path::new(&name).exists(), "the name is gone with its job");
+    let said = fs::read_to_string(&said).unwrap();
+    assert_eq!(said, "0\n0\n");
+}
+
+#[test]
+fn a_killed_job_takes_its_helper_with_it() {
+    if nobody().is_none() {
+        return;
+    }
+    let directory = Directory::new("rights-killed");
+    let file = directory.file("x.pcapng");
+    let mut job = start(&["capture", "gen:?rate=1000", "-w", &file, "-b", "packets:1000"]);
+    let helper = helper_of(job.child.id()).unwrap();
+    job.child.kill().unwrap();
+    wait_until("the helper has ended", || !is_there(helper));
+}
+
+/// Without its helper a job cannot open the next file: it says so, counts what it loses, and fails.
+#[test]
+fn a_job_says_that_its_helper_has_ended() {
+    if nobody().is_none() {
+        return;
+    }
+    let directory = Directory::new("rights-helper");
+    let file = directory.file("x.pcapng");
+    let source = "gen:?rate=10000&packets=20000";
+    let mut job = start(&["capture", source, "-w", &file, "-b", "packets:15000"]);
+    let helper = helper_of(job.child.id()).unwrap();
+    burstline_testbed::signal(helper, "-KILL").unwrap();
+    let (mut reports, mut said) = (String::new(), String::new());
+    job.lines.read_to_string(&mut reports).unwrap();
+    job.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(job.child.wait().unwrap().code(), Some(1), "{reports}{said}");
+    assert!(said.contains("the process that opens files for this job has ended"), "{said}");
+    let report = last_object(&reports);
+    assert_closed(&report);
+    assert!(report["total"]["lost"]["write_error"].as_u64() > Some(0), "{report}");
+}
+
+/// A name's file is removed by the helper, and peers that come later are served.
+#[test]
+fn sockets_for_peers_need_no_root_either() {
+    let Some(nobody) = nobody() else { return };
+    let directory = Directory::new("rights-peers");
+    for scheme in ["memif", "vhost"] {
+        let path = directory.file(scheme);
+        let port = format!("{scheme}:{path}");
+        let job = spawn(command(&["count", &port]));
+        wait_until("it listens", || Path::new(&path).exists());
+        assert_all_nobodys(job.child.id(), &nobody);
+        signal(&job.child, "-INT");
+        ended(job);
+        assert!(!Path::new(&path).exists(), "{path}");
+    }
 }
 
 /// In each verb that reads files, a thread without privileges reads the first byte of a file.

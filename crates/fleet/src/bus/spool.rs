@@ -20,7 +20,7 @@
 //! - P2: a message that is read is unchanged, by its checksum.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 
 use burstline_flow::{Journal, LostRecords, Made, NotWritten, Origin, TreeError};
 use burstline_sys::inode::open_regular;
+use burstline_sys::late::{self, Opening};
 use burstline_wire::crc32c;
 use bytes::Bytes;
 
@@ -127,7 +128,7 @@ impl Spool {
 
     /// Finds the messages of a segment.
     fn find(&mut self, path: &Path) -> io::Result<()> {
-        let file = File::options().read(true).write(true).open(path)?;
+        let file = Opening::read_and_write().open(path)?;
         let bytes = file.metadata()?.len();
         let boot: Arc<str> = boot_of(path).into();
         let (mut offset, mut waiting) = (0, 0);
@@ -153,7 +154,7 @@ impl Spool {
             self.notes.push(format!("{name}: its last {cut} bytes are not a complete message"));
         }
         if waiting == 0 {
-            return fs::remove_file(path);
+            return late::remove_file(path);
         }
         file.set_len(offset)?;
         self.bytes += offset;
@@ -240,8 +241,7 @@ impl Spool {
             Some(open) => open,
             None => {
                 let path = self.folder.join(format!("{}-{:08}.spool", self.boot, self.next));
-                let options = File::options().read(true).write(true).create_new(true).clone();
-                let file = options.open(&path)?;
+                let file = Opening::read_and_write().create_new().open(&path)?;
                 let id = self.next;
                 self.next += 1;
                 self.segments.insert(id, Segment { path, bytes: 0, waiting: 0 });
@@ -267,13 +267,15 @@ impl Spool {
 
     /// Returns whether the next start will find a message, judging by file names.
     pub(super) fn has(&self, place: &Place) -> bool {
-        self.segments.get(&place.segment).is_some_and(|segment| segment.path.exists())
+        self.segments
+            .get(&place.segment)
+            .is_some_and(|segment| late::metadata(&segment.path).is_ok())
     }
 
     /// Reads a message.
     pub(super) fn read(&self, place: &Place) -> io::Result<Bytes> {
         let segment = self.segments.get(&place.segment).ok_or(ErrorKind::NotFound)?;
-        let file = File::open(&segment.path)?;
+        let file = late::open(&segment.path)?;
         let damaged = || {
             let path = segment.path.display();
             io::Error::other(format!("{path}: the message at {} is damaged", place.offset))
@@ -287,7 +289,7 @@ impl Spool {
         let Some(segment) = self.segments.get_mut(&place.segment) else { return };
         segment.waiting -= 1;
         if segment.waiting > 0 || self.open.as_ref().is_some_and(|(id, _)| *id == place.segment) {
-            let file = File::options().write(true).open(&segment.path);
+            let file = Opening::write().open(&segment.path);
             // If this fails, a start after a crash sends it again under the same name.
             let _ = file.and_then(|file| file.write_all_at(&[1], place.offset + SETTLED_AT));
         } else {
@@ -300,7 +302,7 @@ impl Spool {
         let Some(segment) = self.segments.get(&id).filter(|segment| segment.waiting == 0) else {
             return;
         };
-        if fs::remove_file(&segment.path).is_ok() {
+        if late::remove_file(&segment.path).is_ok() {
             self.bytes -= segment.bytes;
             self.segments.remove(&id);
         }
@@ -388,13 +390,12 @@ impl Head {
 /// Returns the segments of a folder, oldest first.
 fn segments_of(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let path = entry.path();
+    for name in late::names_in(folder)? {
+        let path = folder.join(name);
         if path.extension().is_some_and(|extension| extension == "spool") {
             // Settling a message modifies an older segment later. Not all file systems store
             // creation times.
-            let metadata = entry.metadata()?;
+            let metadata = late::metadata(&path)?;
             found.push((metadata.created().or_else(|_| metadata.modified())?, path));
         }
     }

@@ -38,6 +38,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use burstline_sys::late;
+
 pub use columns::{SCHEMA, SCHEMA_VERSION};
 pub use compact::{Compacted, compact, compact_telling};
 pub use journal::{Journal, NotWritten};
@@ -123,7 +125,7 @@ impl TreeSink {
         let whole = whole.display().to_string();
         self.journal.announce(&whole, part.records, part.packets);
         let shown = closed.show();
-        self.journal.settle(closed.whole.exists());
+        self.journal.settle(late::metadata(&closed.whole).is_ok());
         shown.map(|()| closed.bytes)
     }
 

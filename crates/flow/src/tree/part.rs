@@ -6,11 +6,12 @@
 //!
 //! Invariant P1: a file without a leading dot is complete, synced and never changed again.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use burstline_sys::late::{self, Opening};
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 
@@ -76,7 +77,7 @@ impl Part {
     pub(super) fn discard(self) {
         if let Some(open) = self.file {
             // It is hidden, and the next start also removes it.
-            let _ = fs::remove_file(&open.hidden);
+            let _ = late::remove_file(&open.hidden);
         }
     }
 }
@@ -98,26 +99,26 @@ impl Closed {
 
 /// Renames a synced file so that it survives a crash.
 pub(super) fn show(hidden: &Path, whole: &Path) -> io::Result<()> {
-    fs::rename(hidden, whole)?;
+    late::rename(hidden, whole)?;
     match whole.parent() {
-        Some(folder) => File::open(folder)?.sync_all(),
+        Some(folder) => late::open(folder)?.sync_all(),
         None => Ok(()),
     }
 }
 
 impl Open {
     fn create(folder: &Path, batch: u64, origin: &Origin) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
+        late::create_folders(folder)?;
         let boot = origin.boot.as_str();
         let hidden = folder.join(format!(".part-{boot}-{batch:010}.tmp"));
         let whole = folder.join(format!("part-{boot}-{batch:010}.parquet"));
         // A batch may have records in several consecutive files of this hour.
         let (mut whole, mut next) = (whole, 1);
-        while whole.exists() {
+        while late::metadata(&whole).is_ok() {
             whole = folder.join(format!("part-{boot}-{batch:010}-{next}.parquet"));
             next += 1;
         }
-        let file = File::options().write(true).create(true).truncate(true).open(&hidden)?;
+        let file = Opening::write().or_create().emptied().open(&hidden)?;
         let schema = columns::schema().map_err(io_of)?;
         let writer = SerializedFileWriter::new(file, schema, columns::properties());
         Ok(Self { writer: writer.map_err(io_of)?, hidden, whole })

@@ -1,13 +1,14 @@
 //! The byte stream of a file: a regular file or a pipe, decompressed if necessary.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Cursor, Read, Seek};
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use burstline_sys::late::Opening;
 use burstline_sys::locked::is_locked;
 use burstline_wire::files::FileKind;
 use flate2::bufread::MultiGzDecoder;
@@ -61,7 +62,7 @@ impl Input {
         let file = if target == "-" {
             File::from(io::stdin().as_fd().try_clone_to_owned()?)
         } else {
-            OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(Path::new(target))?
+            Opening::read().with(O_NONBLOCK).open(Path::new(target))?
         };
         Self::of(file, window_bytes)
     }

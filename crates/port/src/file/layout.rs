@@ -1,11 +1,12 @@
 //! Chooses the format of an output, and opens its target.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use burstline_sys::direct::{Creation, OutputFile, WriteError, claim};
 use burstline_sys::inode::FileId;
+use burstline_sys::late;
 
 use super::naming::{Compression, Naming};
 use super::output::{Output, Stop, is_pipe};
@@ -63,7 +64,7 @@ impl Layout {
         let values = address.values(KEYS)?;
         let is_standard = address.target() == "-";
         let path = shown_path(address.target(), "standard output");
-        let known = fs::metadata(&path).ok().filter(|_| !is_standard);
+        let known = late::metadata(&path).ok().filter(|_| !is_standard);
         let is_stream = is_standard || known.is_some_and(|metadata| !metadata.is_file());
         let name = if is_standard { Ok(Naming::default()) } else { Naming::of(&path) };
         let Naming { format: named, compression } =
@@ -125,7 +126,7 @@ impl Layout {
         stop: &Stop,
     ) -> Result<Target, PortError> {
         let fail = |error| PortError::Io { action: "create", path: path.to_owned(), error };
-        let before = fs::metadata(path).ok();
+        let before = late::metadata(path).ok();
         if before.is_some() && creation.is_new {
             return Err(fail(io::ErrorKind::AlreadyExists.into()));
         }
@@ -137,7 +138,7 @@ impl Layout {
             // Not by its path: another program may have moved it already.
             (Ok(target), None) => match target.share().map_err(fail)? {
                 Some(file) => files.enter(path, &file.metadata().map_err(fail)?, Use::Write)?,
-                None => files.enter(path, &fs::metadata(path).map_err(fail)?, Use::Write)?,
+                None => files.enter(path, &late::metadata(path).map_err(fail)?, Use::Write)?,
             },
             (Err(_), Some(metadata)) => files.leave(FileId::of(&metadata)),
             _ => {}

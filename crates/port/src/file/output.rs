@@ -5,10 +5,10 @@
 //! description is private to this process. If others share it, as with most standard outputs, its
 //! flags are left alone.
 
-use std::fs::{self, File, OpenOptions as FileOptions};
+use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,6 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_sys::direct::{Claimed, link_flags, of_link};
+use burstline_sys::late::{self, Opening};
 use burstline_sys::readiness::{Wish, wait_each_for};
 
 use super::input::O_NONBLOCK;
@@ -187,11 +188,11 @@ impl Output {
 
 /// Whether a pipe is at `path`.
 pub(super) fn is_pipe(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
+    late::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
 }
 
 fn open_without_blocking(path: &Path, flags: i32) -> io::Result<File> {
-    let opened = FileOptions::new().write(true).custom_flags(O_NONBLOCK | flags).open(path);
+    let opened = Opening::write().with(O_NONBLOCK | flags).open(path);
     opened.map_err(|error| of_link(path, error))
 }
 

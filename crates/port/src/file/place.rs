@@ -1,12 +1,12 @@
 //! Folders of files, and atomic replacement of files.
 
-use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use burstline_sys::helper;
+use burstline_sys::late::{self, Opening};
 use burstline_sys::temporary::open_whole;
-use burstline_sys::users::effective_user;
 
 /// Returns the folder of a file.
 pub(super) fn folder_of(file: &Path) -> &Path {
@@ -22,7 +22,7 @@ pub(super) fn or_here(folder: &Path) -> &Path {
 /// owner may read it. What has the name and is no regular file, such as a link or a pipe, was put
 /// there by someone else: it stays, and is an error.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+    if late::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
         let what = "it is not a regular file, and is not replaced";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
@@ -30,11 +30,11 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     beside.push(format!(".{}", std::process::id()));
     let beside = PathBuf::from(beside);
     // An existing file belongs to someone else and is kept.
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
-    let moved = file.write_all(bytes).and_then(|()| fs::rename(&beside, path));
+    let mut file = Opening::write().create_new().mode(0o600).open(&beside)?;
+    let moved = file.write_all(bytes).and_then(|()| late::rename(&beside, path));
     moved.inspect_err(|_| {
         // Half a file is useless.
-        let _ = fs::remove_file(&beside);
+        let _ = late::remove_file(&beside);
     })
 }
 
@@ -43,8 +43,8 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// write permission. Links are not followed, and pipes are not waited for.
 pub(super) fn read_hint(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = open_whole(path)?;
-    let (metadata, of_folder) = (file.metadata()?, fs::metadata(folder_of(path))?);
-    let trusted = [effective_user(), 0, of_folder.uid()];
+    let (metadata, of_folder) = (file.metadata()?, late::metadata(folder_of(path))?);
+    let trusted = [helper::user(), 0, of_folder.uid()];
     let is_trusted = trusted.contains(&metadata.uid()) && metadata.mode() & 0o022 == 0;
     if !metadata.is_file() || !is_trusted || metadata.len() > most {
         return Err(io::Error::other("it is not trusted"));

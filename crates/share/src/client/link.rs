@@ -1,6 +1,5 @@
 //! The client's end of a connection: first the request, then only a sign that the writer lives.
 
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
@@ -8,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use burstline_sys::late;
 use burstline_sys::readiness;
 use burstline_sys::seqpacket::{Credentials, SeqPacket};
 use burstline_sys::users;
@@ -116,7 +116,7 @@ impl Call {
 
 /// Returns whether the file is a socket. True if that cannot be checked.
 fn is_socket(path: &Path) -> bool {
-    fs::metadata(path).map_or(true, |found| found.file_type().is_socket())
+    late::metadata(path).map_or(true, |found| found.file_type().is_socket())
 }
 
 fn silent(path: PathBuf, pid: u32) -> ShareError {

@@ -17,9 +17,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use burstline_sys::helper;
 use burstline_sys::inode::FileId;
 use burstline_sys::seqpacket::Credentials;
-use burstline_sys::users;
 
 use crate::error::ShareError;
 
@@ -66,7 +66,7 @@ impl Trust {
 
     /// Returns whether logs of the process at the other end of a connection are read in place.
     pub(crate) fn covers(self, path: &Path, peer: Credentials) -> Result<bool, ShareError> {
-        let ours = users::effective_user();
+        let ours = helper::user();
         let is_own = peer.uid == ours || peer.uid == 0;
         match self.0 {
             Whom::Nobody => Ok(false),

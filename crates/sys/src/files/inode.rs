@@ -13,17 +13,19 @@
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
+
+use crate::late::Opening;
 
 /// Opens a regular file for reading, following links. Does not block on a pipe.
 ///
 /// # Errors
 /// Errors from the kernel; `Other` if it is not a regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let file = Opening::read().with(libc::O_NONBLOCK).open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(io::Error::other("it is not a regular file")),
@@ -49,9 +51,8 @@ pub fn make_own_folder(path: &Path) -> io::Result<()> {
 pub fn open_own(path: &Path) -> io::Result<File> {
     let refused = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
     let careful = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false).custom_flags(careful);
-    let file = options.open(path).map_err(|error| match error.raw_os_error() {
+    let opening = Opening::read_and_write().or_create().with(careful);
+    let file = opening.open(path).map_err(|error| match error.raw_os_error() {
         Some(libc::ELOOP) => refused("it is a symbolic link"),
         _ => error,
     })?;

@@ -7,8 +7,10 @@
 use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+
+use crate::late::Opening;
 
 /// Names to try: each is one of 2^64.
 const TRIES: usize = 16;
@@ -95,7 +97,7 @@ pub fn make_own_folder(path: &Path) -> io::Result<()> {
 /// Errors from the kernel; `InvalidInput` if it is neither a file nor a folder.
 pub fn open_whole(path: &Path) -> io::Result<File> {
     let careful = libc::O_NONBLOCK | libc::O_NOFOLLOW;
-    let file = File::options().read(true).custom_flags(careful).open(path)?;
+    let file = Opening::read().with(careful).open(path)?;
     let found = file.metadata()?;
     match found.is_file() || found.is_dir() {
         true => Ok(file),

@@ -1,5 +1,6 @@
 //! This program as the kernel sees it: rights, limits and resource usage.
 
+pub mod helper;
 pub mod limits;
 pub mod machine;
 pub mod privileges;

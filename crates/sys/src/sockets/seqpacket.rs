@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use crate::late;
 use crate::option::{SocketOption, check, read_option};
 use crate::rights;
 pub use crate::rights::Received;
@@ -49,6 +50,15 @@ pub struct Credentials {
     pub gid: u32,
 }
 
+/// Whether a local socket keeps messages apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A stream of bytes: `SOCK_STREAM`.
+    Stream,
+    /// Messages: `SOCK_SEQPACKET`.
+    Messages,
+}
+
 impl SeqPacket {
     /// Makes a socket bound to `path`, which must not exist. Connections fail before
     /// [`listen`](Self::listen).
@@ -66,12 +76,14 @@ impl SeqPacket {
     /// Connects to `path`. This, each send and each receive take at most `timeout`, and then fail
     /// with `WouldBlock`.
     pub fn connect(path: &Path, timeout: Duration) -> io::Result<Self> {
-        let socket = Self::new(SocketFlags::empty())?;
-        set_socket_timeout(&socket.socket, Timeout::Send, Some(timeout))?;
-        set_socket_timeout(&socket.socket, Timeout::Recv, Some(timeout))?;
-        let address = SocketAddrUnix::new(path)?;
-        retry_on_intr(|| rustix::net::connect(&socket.socket, &address))?;
-        Ok(socket)
+        late::connect(path, Kind::Messages, Some(timeout)).map(Self::from)
+    }
+
+    /// Makes two sockets that are connected to each other, and that block.
+    pub(crate) fn pair() -> io::Result<[Self; 2]> {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let (one, other) = rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
+        Ok([one, other].map(Self::from))
     }
 
     fn new(flags: SocketFlags) -> io::Result<Self> {
@@ -185,9 +197,34 @@ pub fn peer_of(socket: impl AsFd) -> io::Result<Credentials> {
     Ok(Credentials { pid, uid: peer.uid, gid: peer.gid })
 }
 
+/// Connects to the local socket at a path, in the calling thread's own name: see
+/// [`late::connect`].
+pub(crate) fn connected(path: &Path, kind: Kind, timeout: Option<Duration>) -> io::Result<OwnedFd> {
+    let kind = match kind {
+        Kind::Stream => SocketType::STREAM,
+        Kind::Messages => SocketType::SEQPACKET,
+    };
+    let blocks = if timeout.is_some() { SocketFlags::empty() } else { SocketFlags::NONBLOCK };
+    let flags = SocketFlags::CLOEXEC | blocks;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
+    if timeout.is_some() {
+        set_socket_timeout(&socket, Timeout::Send, timeout)?;
+        set_socket_timeout(&socket, Timeout::Recv, timeout)?;
+    }
+    let address = SocketAddrUnix::new(path)?;
+    retry_on_intr(|| rustix::net::connect(&socket, &address))?;
+    Ok(socket)
+}
+
 impl AsFd for SeqPacket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+impl From<OwnedFd> for SeqPacket {
+    fn from(socket: OwnedFd) -> Self {
+        Self { socket }
     }
 }
 

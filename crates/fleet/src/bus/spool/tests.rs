@@ -1,5 +1,7 @@
 use super::*;
 
+use std::fs;
+
 use burstline_flow::{BootId, SensorName};
 use burstline_sys::temporary::TemporaryFolder;
 

@@ -5,15 +5,14 @@
 //! group: keys pressed at a terminal end the job, which waits for the command. If the job is
 //! killed, the command goes on by itself.
 
-use std::fs;
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
+use burstline_sys::helper;
 use burstline_sys::inode::FileId;
+use burstline_sys::late;
 use burstline_sys::privileges;
 
 use super::OutputOptions;
@@ -56,7 +55,7 @@ impl Chores {
         let (command, keeps) = (options.on_close.clone(), options.keeps_privileges);
         let thread = thread::Builder::new().name("files".to_owned()).spawn(move || {
             // If privileges cannot be dropped, the job reports it.
-            let gives_up = match command.is_empty() {
+            let gives_up = match command.is_empty() || helper::is_started() {
                 true => privileges::give_up,
                 false => privileges::give_up_but_programs,
             };
@@ -95,22 +94,14 @@ impl Drop for Chores {
     }
 }
 
-/// Runs the command for a file: without a shell or input, with its output on standard error.
+/// Runs the command for a file.
 fn run(command: &[String], path: &Path, id: Option<FileId>) -> Result<(), String> {
-    let Some((program, arguments)) = command.split_first() else { return Ok(()) };
+    let Some(program) = command.first() else { return Ok(()) };
     if id.is_some_and(|id| is_elsewhere(path, id)) {
         let path = path.display();
         return Err(format!("--on-close is not run: {path} was moved, removed or replaced"));
     }
-    let filled = |word: &String| word.replace("{}", &path.to_string_lossy());
-    let output = io::stderr();
-    let outcome = Command::new(filled(program))
-        .args(arguments.iter().map(filled))
-        .stdin(Stdio::null())
-        .stdout(output)
-        .process_group(0)
-        .status();
-    match outcome {
+    match late::run(command, path) {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("--on-close for {}: {program}: {status}", path.display())),
         Err(error) => Err(format!("--on-close for {}: {program}: {error}", path.display())),
@@ -119,9 +110,9 @@ fn run(command: &[String], path: &Path, id: Option<FileId>) -> Result<(), String
 
 fn remove(made: &Made) -> Result<(), String> {
     let path = made.path.display();
-    match fs::symlink_metadata(&made.path) {
+    match late::symlink_metadata(&made.path) {
         Ok(found) if FileId::of(&found) == made.id && found.is_file() => {
-            fs::remove_file(&made.path).map_err(|error| format!("remove {path}: {error}"))
+            late::remove_file(&made.path).map_err(|error| format!("remove {path}: {error}"))
         }
         Ok(_) => Err(format!("{path} is not removed: another file has its name now")),
         // Another program has removed or moved it already.

@@ -1,11 +1,11 @@
 //! Names of files.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use burstline_sys::calendar::format_local;
+use burstline_sys::late;
 
 use super::super::CaptureReader;
 use super::super::place::folder_of;
@@ -155,13 +155,14 @@ fn found(path: &Path, naming: FileNaming) -> Result<Vec<Rotated>, PortError> {
     let folder = folder_of(path);
     let fail = |error| PortError::Io { action: "read", path: folder.to_owned(), error };
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).map_err(fail)? {
-        let entry = entry.map_err(fail)?;
-        let name = entry.file_name();
+    for name in late::names_in(folder).map_err(fail)? {
         let Some(place) = Place::of(&name.to_string_lossy(), &look) else { continue };
         let path = path.with_file_name(name);
-        match entry.metadata().and_then(|metadata| metadata.modified()) {
-            Ok(written) if path.is_file() => found.push(Rotated { written, place, path }),
+        match late::metadata(&path) {
+            Ok(metadata) if metadata.is_file() => {
+                let written = metadata.modified().map_err(fail)?;
+                found.push(Rotated { written, place, path });
+            }
             // A folder or a pipe whose name happens to fit.
             Ok(_) => {}
             // Another program has moved it in the meantime.

@@ -12,9 +12,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+use burstline_sys::late;
 
 use super::super::CaptureReader;
 use super::super::place::folder_of;
@@ -81,13 +82,13 @@ pub fn unfilled_gaps(mut gaps: Vec<RunGap>) -> Vec<RunGap> {
 
 /// Returns the files of a folder that say their place in a run.
 fn places_in(folder: &Path) -> Vec<(PathBuf, RunPlace)> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let Ok(names) = late::names_in(folder) else { return Vec::new() };
     let place = |path: PathBuf| {
-        let path = path.is_file().then_some(path)?;
+        let path = late::is_file(&path).then_some(path)?;
         let opened = CaptureReader::open(&path.to_string_lossy(), &OpenedFiles::default());
         Some((path, opened.ok()?.read_run_place().ok()??))
     };
-    entries.flatten().filter_map(|entry| place(entry.path())).collect()
+    names.into_iter().filter_map(|name| place(folder.join(name))).collect()
 }
 
 impl Display for RunGap {

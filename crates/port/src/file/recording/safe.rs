@@ -17,6 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use burstline_sys::inode::FileId;
+use burstline_sys::late;
 use burstline_sys::privileges;
 
 use super::super::place::folder_of;
@@ -149,7 +150,7 @@ impl Safe {
     /// standard output.
     pub(in super::super) fn open(&self, file: File, path: &Path, is_named: bool) {
         let folder = folder_of(path);
-        let opened = File::open(folder);
+        let opened = late::open(folder);
         let mut state = self.shared.lock();
         if let (Err(error), Some(_)) = (&opened, self.shared.flush) {
             let folder = folder.display();

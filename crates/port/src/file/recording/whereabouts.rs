@@ -1,11 +1,12 @@
 //! Whether a file is still where its name says.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use burstline_sys::inode::FileId;
+use burstline_sys::late;
 
 /// Where an open file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ impl Whereabouts {
 /// Whether `path` certainly leads to another file than `id`, or to none. A folder that may not be
 /// searched says nothing.
 pub(super) fn is_elsewhere(path: &Path, id: FileId) -> bool {
-    match fs::metadata(path) {
+    match late::metadata(path) {
         Ok(found) => FileId::of(&found) != id,
         Err(error) => {
             matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)

@@ -13,9 +13,11 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use burstline_log::Burst;
 use burstline_sys::inode::FileId;
+use burstline_sys::late;
 
 use super::super::recording::Made;
 use super::super::sink::{ClosedFiles, FileSink};
@@ -58,7 +60,7 @@ impl Stripes {
             let resumed = resumed.get(number).unwrap_or(&options.output.resumed).clone();
             let output = OutputOptions { resumed, ..options.output.clone() };
             let is_missing = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
-            let is_new = fs::symlink_metadata(target).is_err_and(is_missing);
+            let is_new = late::symlink_metadata(Path::new(target)).is_err_and(is_missing);
             let opened = FileSink::open(&address, &OpenOptions { output, ..options.clone() });
             let mut sink = opened.inspect_err(|_| remove(&made))?;
             made.extend(sink.current().filter(|_| is_new).cloned());
@@ -77,9 +79,9 @@ impl Stripes {
 fn remove(made: &[Made]) {
     for Made { path, id, .. } in made {
         let is_it = |found: fs::Metadata| found.len() == 0 && FileId::of(&found) == *id;
-        if fs::symlink_metadata(path).is_ok_and(is_it) {
+        if late::symlink_metadata(path).is_ok_and(is_it) {
             // The error to report is that of the file which cannot be opened.
-            let _ = fs::remove_file(path);
+            let _ = late::remove_file(path);
         }
     }
 }

@@ -3,7 +3,7 @@
 mod space;
 
 use std::collections::VecDeque;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,7 @@ use burstline_log::Burst;
 use burstline_sys::clock;
 use burstline_sys::direct::Creation;
 use burstline_sys::inode::FileId;
+use burstline_sys::late;
 use burstline_sys::temporary::random_number;
 
 use super::super::layout::{Layout, Target};
@@ -112,7 +113,7 @@ impl Files {
         layout: &Layout,
         rotation: Rotation,
     ) -> Result<Rotating, PortError> {
-        let is_special = fs::metadata(&self.path).is_ok_and(|found| !found.is_file());
+        let is_special = late::metadata(&self.path).is_ok_and(|found| !found.is_file());
         if target == "-" || is_special {
             let what = "only regular files can be rotated, and this is not one";
             return Err(self.failed("rotate", io::Error::other(what)));

@@ -28,11 +28,12 @@ mod survey;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{self, Metadata};
+use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use burstline_sys::late;
 use burstline_sys::privileges;
 
 use super::super::place::{self, folder_of};
@@ -166,7 +167,7 @@ impl Chosen {
     pub(super) fn enter(&self, options: &OpenOptions) -> Result<(), PortError> {
         for path in &self.passed {
             // A file that has been removed meanwhile cannot be the output.
-            let Ok(metadata) = fs::metadata(path) else { continue };
+            let Ok(metadata) = late::metadata(path) else { continue };
             options.files.enter(path, &metadata, Use::Read)?;
         }
         Ok(())
@@ -198,7 +199,7 @@ impl Catalogue {
 
     /// Looks up a file, and reads it if necessary; `None` if it is missing or not a capture.
     fn look_up(&mut self, path: PathBuf, watch: &mut Watch<'_>) -> Option<Capture> {
-        let metadata = fs::metadata(&path).ok()?;
+        let metadata = late::metadata(&path).ok()?;
         let name = path.file_name()?.to_owned();
         let known = self.entries.get(&name).filter(|entry| entry.stamp == Stamp::of(&metadata));
         let content = match known {

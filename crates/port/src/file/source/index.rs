@@ -21,6 +21,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use burstline_sys::late;
 use burstline_sys::privileges;
 use burstline_wire::crc32c;
 use burstline_wire::files::{Landmark, Record};
@@ -120,9 +121,9 @@ pub fn index_path(file: &Path) -> PathBuf {
 
 /// Whether a file has an index of another state of the file, or a damaged one.
 pub fn is_index_stale(file: &Path) -> bool {
-    let Ok(metadata) = fs::metadata(file) else { return false };
+    let Ok(metadata) = late::metadata(file) else { return false };
     let path = index_path(file);
-    path.is_file() && Index::load(file, Stamp::of(&metadata)).is_none()
+    late::is_file(&path) && Index::load(file, Stamp::of(&metadata)).is_none()
 }
 
 /// Creates the index of a capture file, and replaces an existing one. `progress` gets the number of

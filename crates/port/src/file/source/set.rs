@@ -19,12 +19,13 @@
 mod places;
 mod runs;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use burstline_log::{Burst, Scratch, Writer};
+use burstline_sys::late;
 
 use super::super::place::{folder_of, or_here};
 use super::super::recording::RunPlace;
@@ -212,13 +213,11 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, PortError> {
         _ => (or_here(path), &b"*"[..]),
     };
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(fail)? {
-        let entry = entry.map_err(fail)?;
-        let name = entry.file_name();
-        let name = name.as_bytes();
+    for name in late::names_in(folder).map_err(fail)? {
+        let (path, name) = (folder.join(&name), name.as_bytes());
         let is_meant = !name.starts_with(b".") && !name.ends_with(b".bidx") && fits(pattern, name);
-        if is_meant && entry.path().is_file() {
-            files.push(entry.path());
+        if is_meant && late::is_file(&path) {
+            files.push(path);
         }
     }
     files.sort();
@@ -277,7 +276,7 @@ pub(super) fn is_capture(path: &Path) -> bool {
 fn look_at(path: &Path, files: &OpenedFiles, stays_open: bool) -> Result<Waiting, PortError> {
     let fail = |error| PortError::Io { action: "open", path: path.to_owned(), error };
     let is_standard = path.as_os_str() == "-";
-    if is_standard || !fs::metadata(path).map_err(fail)?.is_file() {
+    if is_standard || !late::metadata(path).map_err(fail)?.is_file() {
         return Err(fail(io::Error::other("not a regular file, but a set reads each one twice")));
     }
     let mut reader = CaptureReader::open(&path.to_string_lossy(), files)?;

@@ -1,14 +1,15 @@
 //! A file that one program writes at a time.
 
-use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use rustix::fs::{major, minor};
 use rustix::io::Errno;
 
+use crate::late::{self, Opening};
 use crate::locked::LockedFile;
 
 /// The default mode of a new file: packets are private data.
@@ -79,10 +80,10 @@ impl DerefMut for Claimed {
 /// followed, or a block device that must not be overwritten. The file is then unchanged.
 pub fn claim(path: &Path, creation: &Creation) -> io::Result<Claimed> {
     // Emptied below and not by open: only there do we know that it is a regular file, and ours.
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).create_new(creation.is_new).truncate(false).mode(OWN_MODE);
-    let file = options
-        .custom_flags(link_flags(path, creation.follows_links))
+    let opening = Opening::write().or_create().mode(OWN_MODE);
+    let opening = if creation.is_new { opening.create_new() } else { opening };
+    let file = opening
+        .with(link_flags(path, creation.follows_links))
         .open(path)
         .map_err(|error| of_link(path, error))?;
     let metadata = file.metadata()?;
@@ -107,12 +108,7 @@ pub fn claim(path: &Path, creation: &Creation) -> io::Result<Claimed> {
         Err(TryLockError::Error(error)) if knows_no_locks(&error) => {}
         Err(TryLockError::Error(error)) => return Err(error),
     }
-    if creation.user.is_some() || creation.group.is_some() {
-        fchown(&*file, creation.user, creation.group)?;
-    }
-    if let Some(mode) = creation.mode {
-        file.set_permissions(Permissions::from_mode(mode))?;
-    }
+    late::own(&file, [creation.user, creation.group], creation.mode)?;
     // Last: if any step above is refused, the content stays.
     file.set_len(0)?;
     Ok(Claimed { file, is_regular: true })
@@ -163,7 +159,9 @@ fn holder(device: u64, inode: u64) -> Option<u32> {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use std::fs::Permissions;
     use std::os::fd::AsRawFd;
+    use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
     use std::thread;
 

@@ -61,9 +61,11 @@ impl CallFilter {
         unsafe { libc::syscall(libc::SYS_seccomp, operation, 0_u32, &raw const action) == 0 }
     }
 
-    /// Makes a filter of the calls that every job needs, and of those for `needs`.
+    /// Makes a filter of the calls that every job needs, and of those for `needs`. A job with bells
+    /// also has names.
     pub fn new(needs: &[Need], refusal: Refusal) -> Self {
-        Self::with_late_files(needs, LateFiles::default(), refusal)
+        let late = LateFiles { has_names: needs.contains(&Need::Bells), ..LateFiles::default() };
+        Self::with_late_files(needs, late, refusal)
     }
 
     /// The same, also with calls for files that the job creates later.
@@ -79,6 +81,7 @@ impl CallFilter {
             Only::With(need) => needs.contains(&need),
             Only::Rings => late.has_rings,
             Only::Modes => late.has_modes,
+            Only::Names => late.has_names,
         };
         let rows = LIST.iter().filter(|row| row.only.is_none_or(is_for));
         code.extend(tree(&spans(rows, process, refused), refused));

@@ -13,9 +13,8 @@ pub enum Need {
     Folders,
     /// Connects to a collector, a bus or a job, which may have an IPv6 address.
     Collector,
-    /// Shares memory with others: binds UNIX sockets at paths, connects to theirs, and wakes peers
-    /// by their eventfds. A write could block, so the completion of an asynchronous read signals
-    /// the eventfd.
+    /// Shares memory with others, and wakes peers by their eventfds. A write could block, so the
+    /// completion of an asynchronous read signals the eventfd.
     Bells,
 }
 
@@ -26,6 +25,8 @@ pub struct LateFiles {
     pub has_rings: bool,
     /// Gives them a mode or an owner that the user named.
     pub has_modes: bool,
+    /// Binds UNIX sockets at paths, and connects to those of others.
+    pub has_names: bool,
 }
 
 /// The jobs that a row is for.
@@ -34,6 +35,7 @@ pub(super) enum Only {
     With(Need),
     Rings,
     Modes,
+    Names,
 }
 
 pub(super) struct Row {
@@ -143,8 +145,8 @@ pub(super) const LIST: &[Row] = &[
     // Its flags are in memory, where a filter cannot see them: libc then calls clone.
     with(libc::SYS_clone3, Rule::Fails(libc::ENOSYS)),
     // Before the narrower row: if a job has both needs, the first row counts.
-    only_for(
-        Need::Bells,
+    only(
+        Only::Names,
         libc::SYS_socket,
         Rule::Socket { families: FAMILIES_TO_COLLECTORS, has_unix: true },
     ),
@@ -160,16 +162,16 @@ pub(super) const LIST: &[Row] = &[
     with(libc::SYS_sendmmsg, Rule::WithoutBits { argument: 3, bits: FAST_OPEN }),
     with(libc::SYS_fcntl, Rule::Except { argument: 1, values: OWNERS }),
     // A file that Landlock does not open may belong to this user.
-    only_for(Need::Bells, libc::SYS_fchmodat, without_ids(2)),
+    only(Only::Names, libc::SYS_fchmodat, without_ids(2)),
     with(libc::SYS_fchmodat, Rule::Fails(libc::EPERM)),
-    only_for(Need::Bells, libc::SYS_fchownat, Rule::Allowed),
+    only(Only::Names, libc::SYS_fchownat, Rule::Allowed),
     with(libc::SYS_fchownat, Rule::Fails(libc::EPERM)),
     #[cfg(target_arch = "x86_64")]
-    only_for(Need::Bells, libc::SYS_chmod, without_ids(1)),
+    only(Only::Names, libc::SYS_chmod, without_ids(1)),
     #[cfg(target_arch = "x86_64")]
     with(libc::SYS_chmod, Rule::Fails(libc::EPERM)),
     #[cfg(target_arch = "x86_64")]
-    only_for(Need::Bells, libc::SYS_chown, Rule::Allowed),
+    only(Only::Names, libc::SYS_chown, Rule::Allowed),
     #[cfg(target_arch = "x86_64")]
     with(libc::SYS_chown, Rule::Fails(libc::EPERM)),
     // Nor is a file that may be read one whose mode may change.
@@ -270,6 +272,8 @@ pub(super) const LIST: &[Row] = &[
     allowed(libc::SYS_gettid),
     allowed(libc::SYS_getpid),
     allowed(libc::SYS_getppid),
+    // Of its helper process, at the end.
+    allowed(libc::SYS_wait4),
     allowed(libc::SYS_getcpu),
     allowed(libc::SYS_sched_yield),
     allowed(libc::SYS_sched_getaffinity),

@@ -1,0 +1,235 @@
+//! Files and sockets that a job opens by their paths after it has given up its rights.
+//!
+//! Each function does what its namesake of the standard library does. In a thread that has become
+//! another user, the job's [helper](crate::helper) does it. Errors are the same. What is opened
+//! before is opened by the standard library, or by these functions: then the helper is not asked.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder, File, Metadata, Permissions};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, fchown};
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use rustix::fs::{Dir, Mode, OFlags};
+use rustix::io::retry_on_intr;
+
+use crate::helper;
+use crate::seqpacket::{Kind, connected};
+
+/// How to open a file, as [`std::fs::OpenOptions`] says it.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    flags: i32,
+    mode: u32,
+}
+
+impl Opening {
+    /// Reads what is there.
+    pub const fn read() -> Self {
+        Self { flags: libc::O_RDONLY, mode: 0o666 }
+    }
+
+    /// Writes what is there.
+    pub const fn write() -> Self {
+        Self { flags: libc::O_WRONLY, mode: 0o666 }
+    }
+
+    /// Reads and writes what is there.
+    pub const fn read_and_write() -> Self {
+        Self { flags: libc::O_RDWR, mode: 0o666 }
+    }
+
+    /// Also creates a file if nothing is there.
+    pub const fn or_create(self) -> Self {
+        self.with(libc::O_CREAT)
+    }
+
+    /// Creates a file; it is an error if something is there.
+    pub const fn create_new(self) -> Self {
+        self.with(libc::O_CREAT | libc::O_EXCL)
+    }
+
+    /// Also empties what is there.
+    pub const fn emptied(self) -> Self {
+        self.with(libc::O_TRUNC)
+    }
+
+    /// With these flags of open(2), too.
+    pub const fn with(self, flags: i32) -> Self {
+        Self { flags: self.flags | flags, ..self }
+    }
+
+    /// The mode of a new file, less the umask; 0666 if not given.
+    pub const fn mode(self, mode: u32) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// Opens the file.
+    ///
+    /// # Errors
+    /// Errors from the kernel.
+    pub fn open(self, path: &Path) -> io::Result<File> {
+        let opened = match helper::needed() {
+            Some(helper) => helper.open(path, self.flags, self.mode)?,
+            None => open_directly(path, self.flags, self.mode)?,
+        };
+        Ok(opened.into())
+    }
+}
+
+/// Opens a path in the calling thread's own name.
+pub(crate) fn open_directly(path: &Path, flags: i32, mode: u32) -> io::Result<OwnedFd> {
+    let flags = OFlags::from_bits_retain(flags as u32) | OFlags::CLOEXEC;
+    let mode = Mode::from_bits_retain(mode);
+    Ok(retry_on_intr(|| rustix::fs::open(path, flags, mode))?)
+}
+
+/// Opens a file or a folder for reading.
+///
+/// # Errors
+/// Errors from the kernel.
+pub fn open(path: &Path) -> io::Result<File> {
+    Opening::read().open(path)
+}
+
+/// Returns what is at a path, behind links.
+///
+/// # Errors
+/// Errors from the kernel.
+pub fn metadata(path: &Path) -> io::Result<Metadata> {
+    match helper::needed() {
+        Some(helper) => File::from(helper.open(path, libc::O_PATH, 0)?).metadata(),
+        None => fs::metadata(path),
+    }
+}
+
+/// Returns what is at a path, which may be a link.
+///
+/// # Errors
+/// Errors from the kernel.
+pub fn symlink_metadata(path: &Path) -> io::Result<Metadata> {
+    match helper::needed() {
+        Some(helper) => {
+            File::from(helper.open(path, libc::O_PATH | libc::O_NOFOLLOW, 0)?).metadata()
+        }
+        None => fs::symlink_metadata(path),
+    }
+}
+
+/// Returns whether a regular file is at a path. False if that cannot be told.
+pub fn is_file(path: &Path) -> bool {
+    metadata(path).is_ok_and(|found| found.is_file())
+}
+
+/// Returns the names in a folder, in any order.
+///
+/// # Errors
+/// Errors from the kernel.
+pub fn names_in(folder: &Path) -> io::Result<Vec<OsString>> {
+    let folder = Opening::read().with(libc::O_DIRECTORY).open(folder)?;
+    let mut names = Vec::new();
+    for entry in Dir::new(folder)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// Removes a file.
+///
+/// # Errors
+/// Errors from the kernel.
+pub fn remove_file(path: &Path) -> io::Result<()> {
+    helper::needed().map_or_else(|| fs::remove_file(path), |helper| helper.remove(path))
+}
+
+/// Renames a file.
+///
+/// # Errors
+/// Errors from the kernel.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    helper::needed().map_or_else(|| fs::rename(from, to), |helper| helper.rename(from, to))
+}
+
+/// Makes a folder with this mode, less the umask.
+///
+/// # Errors
+/// Errors from the kernel; also if something is there.
+pub fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
+    match helper::needed() {
+        Some(helper) => helper.make_folder(path, mode),
+        None => DirBuilder::new().mode(mode).create(path),
+    }
+}
+
+/// Makes a folder, and those that it is in. What is there stays as it is.
+///
+/// # Errors
+/// Errors from the kernel.
+pub fn create_folders(path: &Path) -> io::Result<()> {
+    if helper::needed().is_none() {
+        return fs::create_dir_all(path);
+    }
+    let is_there = |path: &Path| metadata(path).is_ok_and(|found| found.is_dir());
+    let missing = |path: &&Path| !path.as_os_str().is_empty() && !is_there(path);
+    let missing: Vec<_> = path.ancestors().take_while(missing).collect();
+    for folder in missing.into_iter().rev() {
+        match create_folder(folder, 0o777) {
+            // Another thread or program was faster.
+            Err(_) if is_there(folder) => {}
+            made => made?,
+        }
+    }
+    Ok(())
+}
+
+/// Changes owner, group and mode of a file that is open for writing, as far as they are given.
+///
+/// # Errors
+/// Errors from the kernel.
+pub fn own(file: &File, [user, group]: [Option<u32>; 2], mode: Option<u32>) -> io::Result<()> {
+    if user.is_none() && group.is_none() && mode.is_none() {
+        return Ok(());
+    }
+    if let Some(helper) = helper::needed() {
+        return helper.own(file.as_fd(), [user, group], mode);
+    }
+    if user.is_some() || group.is_some() {
+        fchown(file, user, group)?;
+    }
+    mode.map_or(Ok(()), |mode| file.set_permissions(Permissions::from_mode(mode)))
+}
+
+/// Runs a command for a file: without a shell or input, in its own process group, with its output
+/// on standard error. `{}` in its words stands for the path. A helper runs its own command, which
+/// has to be this one.
+///
+/// # Errors
+/// Errors from the kernel: the program cannot be started.
+pub fn run(command: &[String], path: &Path) -> io::Result<ExitStatus> {
+    let output = io::stderr();
+    match helper::needed() {
+        Some(helper) => helper.run(path, output.as_fd()),
+        None => helper::run(command, path, output.as_fd().try_clone_to_owned()?),
+    }
+}
+
+/// Connects to the local socket at a path. With a timeout this, each send and each receive take at
+/// most that long, and then fail with `WouldBlock`; without one the socket never blocks. Through the
+/// helper, the peer sees the helper's pid.
+///
+/// # Errors
+/// Errors from the kernel: `NotFound`, `ConnectionRefused`, `PermissionDenied`.
+pub fn connect(path: &Path, kind: Kind, timeout: Option<Duration>) -> io::Result<OwnedFd> {
+    match helper::needed() {
+        Some(helper) => helper.connect(path, kind, timeout),
+        None => connected(path, kind, timeout),
+    }
+}

@@ -1,0 +1,25 @@
+//! The user's command for files that a job has closed.
+//!
+//! A thread of the job may start no program. So the helper knows the command from its start, and a
+//! request names only the file. Threads that start commands are no threads for other requests: they
+//! have no list of calls and no ruleset, as the programs need more than the helper does.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+
+/// Runs a command for a file: without a shell or input, in its own process group, with its output
+/// in `output`.
+pub(crate) fn run(command: &[String], path: &Path, output: OwnedFd) -> io::Result<ExitStatus> {
+    let (program, arguments) = command.split_first().ok_or(ErrorKind::InvalidInput)?;
+    let filled = |word: &String| word.replace("{}", &path.to_string_lossy());
+    Command::new(filled(program))
+        .args(arguments.iter().map(filled))
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .process_group(0)
+        .status()
+}

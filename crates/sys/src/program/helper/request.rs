@@ -1,0 +1,151 @@
+//! Requests to the helper, as bytes.
+//!
+//! ```text
+//!   what | first number | second number | third number | bytes of the first path | paths
+//!    1   |      4       |       4       |      4       |            2            | the rest
+//! ```
+//!
+//! Numbers are in the machine's order: both ends are one program. `NONE` stands for a number that
+//! is not given.
+
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+use super::path_of;
+use crate::seqpacket::Kind;
+
+/// More than two of the longest paths.
+pub(super) const REQUEST_BYTES_MAX: usize = HEAD_BYTES + 2 * PATH_BYTES_MAX;
+/// Source: include/uapi/linux/limits.h, `PATH_MAX`.
+const PATH_BYTES_MAX: usize = 4096;
+const HEAD_BYTES: usize = 15;
+const NONE: u32 = u32::MAX;
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// An error number, or 0.
+    pub(super) error: i32,
+    /// How the command ended, as wait(2) says it; otherwise 0.
+    pub(super) status: i32,
+}
+
+impl Answer {
+    pub(super) fn encode(self) -> [u8; 8] {
+        (u64::from(self.error as u32) | u64::from(self.status as u32) << 32).to_ne_bytes()
+    }
+
+    pub(super) fn decode(bytes: [u8; 8]) -> Self {
+        let both = u64::from_ne_bytes(bytes);
+        Self { error: both as i32, status: (both >> 32) as i32 }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Request<'a> {
+    Open { path: &'a Path, flags: i32, mode: u32 },
+    Remove { path: &'a Path },
+    Rename { from: &'a Path, to: &'a Path },
+    MakeFolder { path: &'a Path, mode: u32 },
+    Own { user: Option<u32>, group: Option<u32>, mode: Option<u32> },
+    Connect { path: &'a Path, kind: Kind, timeout: Option<Duration> },
+    Run { path: &'a Path },
+}
+
+impl<'a> Request<'a> {
+    /// # Errors
+    /// `ENAMETOOLONG` for a path that the kernel would refuse.
+    pub(super) fn encode(&self) -> io::Result<Vec<u8>> {
+        let none = Path::new("");
+        let (what, numbers, paths) = match *self {
+            Self::Open { path, flags, mode } => (1, [flags as u32, mode, 0], [path, none]),
+            Self::Remove { path } => (2, [0; 3], [path, none]),
+            Self::Rename { from, to } => (3, [0; 3], [from, to]),
+            Self::MakeFolder { path, mode } => (4, [mode, 0, 0], [path, none]),
+            Self::Own { user, group, mode } => {
+                (5, [user, group, mode].map(|number| number.unwrap_or(NONE)), [none, none])
+            }
+            Self::Connect { path, kind, timeout } => {
+                let timeout_ms = timeout.map_or(NONE, |timeout| timeout.as_millis() as u32);
+                (6, [u32::from(kind == Kind::Stream), timeout_ms, 0], [path, none])
+            }
+            Self::Run { path } => (7, [0; 3], [path, none]),
+        };
+        let paths = paths.map(|path| path.as_os_str().as_bytes());
+        if paths.iter().any(|path| path.len() >= PATH_BYTES_MAX) {
+            return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
+        }
+        let mut bytes = vec![what];
+        bytes.extend(numbers.iter().flat_map(|number| number.to_ne_bytes()));
+        bytes.extend((paths[0].len() as u16).to_ne_bytes());
+        bytes.extend(paths.concat());
+        Ok(bytes)
+    }
+
+    /// Returns `None` for bytes that [`encode`](Self::encode) does not make.
+    pub(super) fn decode(bytes: &'a [u8]) -> Option<Self> {
+        let (head, paths) = bytes.split_first_chunk::<HEAD_BYTES>()?;
+        let number = |at: usize| {
+            let bytes = head[1 + 4 * at..].first_chunk().expect("three numbers");
+            u32::from_ne_bytes(*bytes)
+        };
+        let given = |at: usize| Some(number(at)).filter(|&number| number != NONE);
+        let (path, other) =
+            paths.split_at_checked(usize::from(u16::from_ne_bytes([head[13], head[14]])))?;
+        let (path, other) = (path_of(path), path_of(other));
+        Some(match head[0] {
+            1 => Self::Open { path, flags: number(0) as i32, mode: number(1) },
+            2 => Self::Remove { path },
+            3 => Self::Rename { from: path, to: other },
+            4 => Self::MakeFolder { path, mode: number(0) },
+            5 => Self::Own { user: given(0), group: given(1), mode: given(2) },
+            6 => {
+                let kind = if number(0) == 1 { Kind::Stream } else { Kind::Messages };
+                let timeout = given(1).map(|ms| Duration::from_millis(ms.into()));
+                Self::Connect { path, kind, timeout }
+            }
+            7 => Self::Run { path },
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_is_what_is_read_and_no_other_bytes_are() {
+        let (path, to) = (Path::new("/x/y"), Path::new("z"));
+        let (timeout, kind) = (Some(Duration::from_secs(5)), Kind::Messages);
+        for request in [
+            Request::Open { path, flags: libc::O_CREAT | libc::O_WRONLY, mode: 0o600 },
+            Request::Remove { path },
+            Request::Rename { from: path, to },
+            Request::MakeFolder { path, mode: 0o700 },
+            Request::Own { user: None, group: Some(7), mode: Some(0) },
+            Request::Connect { path, kind, timeout },
+            Request::Connect { path, kind: Kind::Stream, timeout: None },
+            Request::Run { path },
+        ] {
+            let bytes = request.encode().unwrap();
+            assert!(bytes.len() <= REQUEST_BYTES_MAX);
+            assert_eq!(Request::decode(&bytes), Some(request));
+            for cut in 0..HEAD_BYTES {
+                assert_eq!(Request::decode(&bytes[..cut]), None);
+            }
+            let unknown = [&[9], &bytes[1..]].concat();
+            assert_eq!(Request::decode(&unknown), None);
+            let mut long = bytes.clone();
+            long[13..15].copy_from_slice(&u16::MAX.to_ne_bytes());
+            assert_eq!(Request::decode(&long), None, "a path beyond the end");
+        }
+        let answer = Answer { error: libc::EACCES, status: -1 };
+        assert_eq!(Answer::decode(answer.encode()), answer);
+        let long = "x".repeat(PATH_BYTES_MAX);
+        let error = Request::Remove { path: Path::new(&long) }.encode().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENAMETOOLONG));
+    }
+}
