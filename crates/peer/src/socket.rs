@@ -22,7 +22,7 @@ use burstline_sys::late;
 use burstline_sys::rights;
 pub use burstline_sys::rights::Received;
 pub use burstline_sys::seqpacket::Kind;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags};
 
 /// The most descriptors of a message; the kernel closes more.
 const DESCRIPTORS_MAX: usize = 32;
@@ -73,16 +73,8 @@ pub struct Socket {
 /// Flags of all sockets: no call blocks, and no other program inherits them.
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
-/// vhost-user speaks in a stream of bytes, memif in messages.
-fn type_of(kind: Kind) -> SocketType {
-    match kind {
-        Kind::Stream => SocketType::STREAM,
-        Kind::Messages => SocketType::SEQPACKET,
-    }
-}
-
 fn new(kind: Kind) -> io::Result<OwnedFd> {
-    Ok(rustix::net::socket_with(AddressFamily::UNIX, type_of(kind), FLAGS, None)?)
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, kind.into(), FLAGS, None)?)
 }
 
 impl Listener {
@@ -150,8 +142,7 @@ impl Socket {
     /// # Errors
     /// The kernel's error.
     pub fn pair(kind: Kind) -> io::Result<[Self; 2]> {
-        let kind = type_of(kind);
-        let (one, other) = rustix::net::socketpair(AddressFamily::UNIX, kind, FLAGS, None)?;
+        let (one, other) = rustix::net::socketpair(AddressFamily::UNIX, kind.into(), FLAGS, None)?;
         Ok([Self { socket: one }, Self { socket: other }])
     }
 

@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use burstline_sys::helper;
+use burstline_sys::late;
 use burstline_sys::seqpacket::PATH_BYTES_MAX;
 
 use crate::error::ShareError;
@@ -169,7 +169,7 @@ fn own_directory() -> Directory {
     if let Some(path) = from("BURSTLINE_RUN") {
         return Directory { path, mode: 0o755, is_chosen: true, is_guarded: false };
     }
-    let user = helper::user();
+    let user = late::user();
     if user == 0 {
         let path = ROOTS_DIRECTORY.into();
         return Directory { path, mode: 0o755, is_chosen: false, is_guarded: false };
@@ -209,7 +209,7 @@ impl Directory {
     fn check_owner(&self) -> Result<(), ShareError> {
         let path = &self.path;
         let found = fs::symlink_metadata(path).map_err(|e| ShareError::system("stat", path, e))?;
-        let (uid, mode, ours) = (found.uid(), found.mode() & 0o777, helper::user());
+        let (uid, mode, ours) = (found.uid(), found.mode() & 0o777, late::user());
         if found.is_dir() && uid == ours && mode & 0o077 == 0 {
             return Ok(());
         }

@@ -61,10 +61,11 @@ fn begin(folder: &Path) {
     let options = HelperOptions { command, folders: vec![folder.to_owned()] };
     helper::start(options, || Ok(confinement(None, Some(folder)))).unwrap();
     assert!(helper::is_started());
-    let nobody = Account { name: "nobody".into(), user: 65534, group: 65534, groups: vec![] };
+    let nobody = Account::nobody();
+    let number = nobody.user;
     assert!(privileges::name_confinement(confinement(Some(nobody), None)));
     privileges::give_up().unwrap();
-    assert_eq!((effective_user(), helper::user()), (65534, 0));
+    assert_eq!((effective_user(), late::user()), (number, 0));
 }
 
 #[test]
@@ -79,7 +80,7 @@ fn files_are_made_moved_and_removed_in_the_helpers_name() {
         assert_eq!(again.kind(), ErrorKind::AlreadyExists);
         let found = late::metadata(&one).unwrap();
         assert_eq!((found.uid(), found.mode() & 0o7777, found.len()), (0, 0o600, 4));
-        late::own(&file, [None, None], Some(0o640)).unwrap();
+        late::set_owner_and_mode(&file, [None, None], Some(0o640)).unwrap();
         assert_eq!(late::symlink_metadata(&one).unwrap().mode() & 0o7777, 0o640);
         late::rename(&one, &two).unwrap();
         assert_eq!(late::metadata(&one).unwrap_err().kind(), ErrorKind::NotFound);
@@ -132,10 +133,10 @@ fn what_its_own_rights_do_not_cover_is_refused() {
         begin(folder);
         let setuid = folder.join("setuid");
         let file = Opening::write().create_new().mode(0o4755).open(&setuid).unwrap();
-        late::own(&file, [None, None], Some(0o6755)).unwrap();
+        late::set_owner_and_mode(&file, [None, None], Some(0o6755)).unwrap();
         assert_eq!(file.metadata().unwrap().mode() & 0o7777, 0o755, "no program of root's");
         let reader = late::open(&setuid).unwrap();
-        let refused = late::own(&reader, [None, None], Some(0o777)).unwrap_err();
+        let refused = late::set_owner_and_mode(&reader, [None, None], Some(0o777)).unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(libc::EPERM), "it may only be read");
         if !has_landlock {
             return burstline_skip::without("no Landlock here: files of others are not closed");

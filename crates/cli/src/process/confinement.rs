@@ -14,27 +14,20 @@
 //! `log` allows system calls outside the list and records them in the kernel's log. `off` drops
 //! capabilities only.
 
-use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+mod wants;
+
+use std::io;
+use std::path::Path;
 use std::thread;
 
-use burstline_engine::InlineOptions;
-use burstline_fleet::Sensors;
-use burstline_port::{Address, FileNaming, PortTable, Rotation, SetPlaces, striped_paths};
-use burstline_share::{folder_to_publish, folders_of_names};
 use burstline_sys::helper::{self, HelperOptions};
-use burstline_sys::inode::make_own_folder;
 use burstline_sys::pcap;
-use burstline_sys::privileges::{
-    self, Access, CallFilter, Confinement, LateFiles, Need, Refusal, Ruleset,
-};
+use burstline_sys::privileges::{self, Access, CallFilter, Confinement, Need, Refusal, Ruleset};
 use burstline_sys::users::{self, Account};
 
-use crate::args::{
-    CaptureArgs, FetchArgs, Lab, LinkTypes, LogArgs, NOTHING, OutputArgs, SwitchArgs, Verb,
-};
+use crate::args::Verb;
 use crate::failure::{Failure, complain};
-use crate::verbs::{Opens, switch_opens, top_port};
+use wants::Wants;
 
 /// The variable that sets how strictly the list of system calls is enforced.
 const VARIABLE: &str = "BURSTLINE_CONFINE";
@@ -58,31 +51,6 @@ const READ: [&str; 15] = [
     "/etc/resolv.conf",
     "/etc/ethers",
 ];
-
-/// What a job does after it has begun.
-#[derive(Debug, Default)]
-struct Wants {
-    /// Files and folders opened later.
-    paths: Vec<(PathBuf, Access)>,
-    /// TCP ports that the job connects to.
-    tcp_ports: Vec<u16>,
-    calls: Vec<Need>,
-    late: LateFiles,
-    /// Whether the job must keep the uid that started it.
-    takes_user: bool,
-    /// Whether the job opens paths that are not known yet, or that a library chooses.
-    opens_anything: bool,
-    /// Whether a library or another program makes its own system calls.
-    calls_anything: bool,
-    /// Whether a library starts threads, with the rights of ours.
-    has_library_threads: bool,
-    /// Whether ports are opened while packets come.
-    opens_ports_later: bool,
-    /// The command that is run for closed files.
-    command: Vec<String>,
-    /// Whether the thread that runs it is started by one that has dropped its privileges.
-    starts_programs_late: bool,
-}
 
 /// Names what the verb's threads keep, and reports early if that will fail.
 pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
@@ -181,9 +149,7 @@ fn nobody() -> Option<Account> {
     if users::effective_user() != 0 {
         return None;
     }
-    // Source: include/linux/highuid.h, the overflow uid.
-    let unknown = || Account { name: "nobody".into(), user: 65534, group: 65534, groups: vec![] };
-    let account = users::account("nobody").unwrap_or_else(unknown);
+    let account = Account::nobody();
     // A user namespace may not map this uid.
     privileges::can_become(&account).then_some(account)
 }
@@ -219,8 +185,8 @@ impl Wants {
         Ok(Confinement { user: None, files, calls })
     }
 
-    /// Starts the process that opens later files for the job, and runs its command. Returns false
-    /// if the job has to stay root instead, because a library opens files by itself.
+    /// Starts the helper. Returns false if the job has to stay root instead: a library opens files
+    /// by itself, it opens ports by any path, or no helper starts.
     fn start_helper(&self, refusal: Refusal, verb: &Verb) -> bool {
         if self.opens_anything || self.calls_anything {
             return false;
@@ -243,305 +209,5 @@ impl Wants {
         self.paths.clear();
         self.calls.retain(|need| *need != Need::Folders);
         (self.late.has_modes, self.late.has_names) = (false, false);
-    }
-
-    /// Returns `None` if the verb reads nothing of others, or keeps its files and calls.
-    fn of(verb: &Verb) -> Option<Self> {
-        let mut wants = Self::default();
-        match verb {
-            Verb::Count(args) => {
-                wants.read(&args.common.sources);
-                wants.have_log(&args.log);
-            }
-            Verb::Capture(args) => wants.capture(args),
-            Verb::Flows(args) => {
-                wants.read(&args.source.sources);
-                let tcp = args.ipfix.iter().filter(|collector| collector.is_tcp);
-                wants.tcp_ports.extend(tcp.map(|collector| collector.port));
-                wants.calls.extend(args.ipfix.first().map(|_| Need::Collector));
-                for bus in args.buses() {
-                    wants.tcp_ports.extend(&bus.ports);
-                    wants.calls.push(Need::Collector);
-                }
-                let spool = args.spool.iter().map(|spool| &spool.folder);
-                args.output.iter().chain(spool).for_each(|folder| wants.fill(folder));
-            }
-            Verb::Merge(args) => {
-                wants.read(&args.common.sources);
-                wants.write(args.write.as_deref(), &args.files);
-                wants.have_log(&args.log);
-            }
-            Verb::Balance(args) => {
-                wants.read(&args.source.sources);
-                wants.have_log(&args.log);
-                // Its workers come and go by name.
-                wants.publish();
-            }
-            Verb::Bounce(args) => {
-                wants.use_ports([&args.from, &args.to]);
-                wants.inline(args.inline.as_ref());
-            }
-            Verb::Generate(args) => wants.use_ports([&args.output]),
-            Verb::Replay(args) => {
-                wants.read(&args.files);
-                // Files are reopened for each pass.
-                wants.takes_user |= args.loops != 1;
-                let mapped = args.map.iter().map(|(_, sink)| sink);
-                wants.use_ports(args.output.iter().chain(mapped));
-            }
-            Verb::Switch(args) => wants.switch(args),
-            Verb::Extract(args) => {
-                let mut places = SetPlaces::default();
-                for target in &args.files.files {
-                    places.add(SetPlaces::of(target.strip_prefix("set:").unwrap_or(target)));
-                }
-                wants.read_set(places);
-            }
-            Verb::Info(_) | Verb::Check(_) | Verb::Recover(_) | Verb::Index(_) => {}
-            _ => return Self::of_asking(verb),
-        }
-        Some(wants)
-    }
-
-    /// The same for verbs that are no jobs and ask others.
-    fn of_asking(verb: &Verb) -> Option<Self> {
-        let mut wants = Self::default();
-        match verb {
-            Verb::Fetch(args) => wants.fetch(args),
-            // The user's Python reads the tree, from folders of its own choice.
-            Verb::Query(_) => {
-                wants.takes_user = true;
-                wants.opens_anything = true;
-                wants.calls_anything = true;
-            }
-            // Its thread that opens ports and files keeps its rights: it opens more later.
-            Verb::Demo(_) => wants.calls.push(Need::Maps),
-            // Publishers send text. Extcap also executes `capture`, which names its own.
-            Verb::Doctor(_) | Verb::Extcap(_) => {}
-            Verb::Top(args) => {
-                wants.tcp_ports.extend(args.address.as_deref().and_then(top_port));
-                // Without a terminal as its input it reads keys from /dev/tty.
-                let has_keys =
-                    io::stdin().is_terminal() || args.once || !io::stdout().is_terminal();
-                wants.opens_anything = !has_keys;
-                wants.calls.push(Need::Collector);
-            }
-            // The thread that serves metrics asks jobs, at ports that the kernel chooses. It stays
-            // root, because a process of its user could end the service by a signal to it.
-            Verb::Run(_) => {
-                wants.takes_user = true;
-                wants.opens_anything = true;
-                wants.calls.push(Need::Collector);
-            }
-            Verb::Lab(args) => match &args.what {
-                Lab::Rfc2544(args) => {
-                    wants.use_ports(args.tx.iter().chain(&args.rx));
-                    // It opens its ports again for each trial.
-                    wants.opens_ports_later = true;
-                    // Beside a device that it starts, its own ports are `xdp:`.
-                    wants.calls.push(Need::Maps);
-                }
-                _ => return None,
-            },
-            _ => return None,
-        }
-        Some(wants)
-    }
-
-    fn fetch(&mut self, args: &FetchArgs) {
-        // Errors in it are reported later. A pipe can be read only once.
-        let is_file = args.sensors.is_file();
-        let sensors = is_file.then(|| Sensors::read(&args.sensors).ok()).flatten();
-        let files = sensors.map_or(0, |sensors| sensors.sensors.len());
-        self.read_set(SetPlaces { paths: vec![std::env::temp_dir()], files });
-    }
-
-    fn capture(&mut self, args: &CaptureArgs) {
-        self.read(&args.common.sources);
-        self.use_ports(&args.output);
-        self.write(args.write.as_deref(), &args.files);
-        self.have_log(&args.log);
-        if args.keep.is_some() {
-            self.make_files(args.write(), &args.files);
-            self.late.has_rings = true;
-            self.starts_programs_late = args.files.on_close.is_some();
-        }
-    }
-
-    fn inline(&mut self, inline: Option<&InlineOptions>) {
-        if let Some(inline) = inline {
-            self.publish();
-            self.have_path(&inline.publish.name);
-        }
-    }
-
-    fn switch(&mut self, args: &SwitchArgs) {
-        self.inline(args.inline.as_ref());
-        // Errors in its file are reported when the switch reads it.
-        let Ok(Opens { ports, targets }) = switch_opens(args) else { return };
-        self.use_ports(ports.iter().chain(&targets));
-        if args.name.is_some() {
-            // Ports can be added while it runs.
-            self.opens_ports_later = true;
-            self.opens_anything = true;
-            self.takes_user = true;
-            self.calls.extend([Need::Maps, Need::Bells]);
-            (self.late.has_rings, self.late.has_names) = (true, true);
-        }
-        if targets.iter().any(|target| target.scheme() == "log") {
-            self.publish();
-        }
-    }
-
-    fn read(&mut self, sources: &[Address]) {
-        for source in sources.iter().filter(|source| source.is_file() && !source.is_standard()) {
-            self.paths.push((source.target().into(), Access::Read));
-        }
-        for set in sources.iter().filter(|source| source.scheme() == "set") {
-            self.read_set(SetPlaces::of(set.target()));
-        }
-        // More files than ports are one set, too. Their paths are known already.
-        if sources.len() > PortTable::MAX_ENTRIES {
-            self.read_set(SetPlaces { files: sources.len(), ..SetPlaces::default() });
-        }
-        self.use_ports(sources);
-    }
-
-    /// A set of more files than descriptors opens them one after another. They may be root's alone.
-    fn read_set(&mut self, places: SetPlaces) {
-        if places.opens_later() {
-            self.takes_user = true;
-            self.paths.extend(places.paths.into_iter().map(|path| (path, Access::Read)));
-        }
-    }
-
-    fn use_ports<'a>(&mut self, ports: impl IntoIterator<Item = &'a Address>) {
-        for port in ports {
-            match port.scheme() {
-                "log" => {
-                    self.have_names();
-                    self.have_path(port.target());
-                }
-                "xdp" => self.calls.push(Need::Maps),
-                "inject" => self.calls.push(Need::Injections),
-                // The control thread serves peers at this path one after another, and removes the
-                // path.
-                "vhost" | "memif" => {
-                    self.takes_user = true;
-                    self.calls.push(Need::Bells);
-                    self.late.has_names = true;
-                    self.have_path(port.target());
-                }
-                // DPDK's own threads open devices and huge pages, and load drivers.
-                "dpdk" => {
-                    self.takes_user = true;
-                    self.opens_anything = true;
-                    self.calls_anything = true;
-                    self.has_library_threads = true;
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn write(&mut self, path: Option<&str>, files: &OutputArgs) {
-        let Some(path) = path else { return };
-        let splits = files.link_types == LinkTypes::Split;
-        if files.rotation().is_some() || files.on_close.is_some() || splits {
-            self.make_files(path, files);
-        }
-    }
-
-    /// Files and folders are created below `folder`.
-    fn fill(&mut self, folder: &Path) {
-        // If it cannot be created, the code that writes there reports the error.
-        let _ = make_own_folder(folder);
-        self.takes_user = true;
-        self.calls.push(Need::Folders);
-        self.paths.push((folder.to_owned(), Access::Write));
-    }
-
-    /// Files of this name are created or removed while the job runs.
-    fn make_files(&mut self, path: &str, files: &OutputArgs) {
-        if path == NOTHING || path == "-" {
-            return;
-        }
-        self.takes_user = true;
-        self.command = files.on_close.as_ref().map_or(Vec::new(), |words| words.0.clone());
-        self.late.has_modes |= files.mode.is_some() || files.owner.is_some();
-        self.late.has_rings |= files.link_types == LinkTypes::Split;
-        let is_timed = |rotation: Rotation| rotation.naming == FileNaming::Timed;
-        let is_timed = files.rotation().is_some_and(is_timed);
-        // Invalid paths are rejected where they are used.
-        for path in striped_paths(path).unwrap_or_default() {
-            let folder = folder_of(Path::new(&path));
-            let folder = if is_timed { folder_of_times(folder) } else { folder };
-            self.paths.push((folder.to_owned(), Access::Write));
-        }
-    }
-
-    fn have_log(&mut self, log: &LogArgs) {
-        if let Some(publish) = &log.publish {
-            self.publish();
-            self.have_path(&publish.name);
-        }
-    }
-
-    fn publish(&mut self) {
-        // If it cannot be created, the publishing code reports the error.
-        let _ = folder_to_publish();
-        self.have_names();
-    }
-
-    /// Names are created, removed and looked up.
-    fn have_names(&mut self) {
-        self.takes_user = true;
-        self.calls.push(Need::Bells);
-        self.late.has_names = true;
-        let folders = folders_of_names();
-        self.paths.extend(folders.into_iter().map(|folder| (folder, Access::Write)));
-    }
-
-    /// A name can also be a path.
-    fn have_path(&mut self, name: &str) {
-        if name.contains('/') {
-            self.paths.push((folder_of(Path::new(name)).to_owned(), Access::Write));
-        }
-    }
-}
-
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
-}
-
-/// Returns the folder of all folders that a name with conversions of strftime(3) can stand for:
-/// they may be made later.
-fn folder_of_times(folder: &Path) -> &Path {
-    let is_steady = |folder: &&Path| !folder.as_os_str().as_encoded_bytes().contains(&b'%');
-    match folder.ancestors().find(is_steady) {
-        Some(steady) if !steady.as_os_str().is_empty() => steady,
-        _ => Path::new("."),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_named_after_the_time_is_below_one_that_is_not() {
-        for (path, folder) in [
-            ("r/%H/x%S.pcapng", "r"),
-            ("/disk/r/y%Y/%m/x.pcapng", "/disk/r"),
-            ("r/d/x%S.pcapng", "r/d"),
-            ("%H/x.pcapng", "."),
-            ("x%S.pcapng", "."),
-            ("/%H/x.pcapng", "/"),
-        ] {
-            assert_eq!(folder_of_times(folder_of(Path::new(path))), Path::new(folder), "{path}");
-        }
     }
 }

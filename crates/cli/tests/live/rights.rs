@@ -10,11 +10,12 @@ use std::path::Path;
 use burstline_testbed::Killed;
 
 use crate::support::endless::{end, ended, signal, spawn, start};
-use crate::support::live::{statuses, wait_until};
+use crate::support::live::{child, statuses, wait_until};
 use crate::support::rights::{
     assert_all_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights, rights,
     tell, traced,
 };
+use crate::support::service::is_alive;
 use crate::support::{
     Directory, REAL, assert_closed, assert_says, command, last_object, other, run, run_json,
 };
@@ -159,14 +160,8 @@ fn extcap_becomes_a_capture_without_rights() {
 }
 
 /// Returns the helper process of a job.
-fn helper_of(process: u32) -> Option<u32> {
-    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap();
-    children.split_whitespace().next().map(|child| child.parse().unwrap())
-}
-
-fn is_there(process: u32) -> bool {
-    // A zombie has no memory any more.
-    fs::read_to_string(format!("/proc/{process}/statm")).is_ok_and(|pages| !pages.starts_with("0 "))
+fn helper_of(process: u32) -> u32 {
+    child(process, "burstline").unwrap_or_else(|| panic!("{process} has no helper"))
 }
 
 /// Jobs that create or remove files later, or have a name. All folders here are root's alone.
@@ -188,14 +183,14 @@ fn a_helper_opens_later_files_for_jobs_that_become_nobody() {
         let running = start(job);
         let process = running.child.id();
         assert_all_nobodys(process, &nobody);
-        let helper = helper_of(process).unwrap_or_else(|| panic!("{job:?}: no helper"));
+        let helper = helper_of(process);
         for held in rights(helper) {
             let said = (held.user, held.capabilities, held.bounding);
             assert_eq!(said, (0, 0, 0), "{job:?}: {held:?}");
         }
         tell(helper);
         assert_closed(&end(running, "-INT"));
-        assert!(!is_there(helper), "{job:?}: the helper ends with the job");
+        assert!(!is_alive(helper), "{job:?}: the helper ends with the job");
     }
     assert!(!Path::new(&name).exists(), "the name is gone with its job");
     let files: Vec<_> = fs::read_dir(&directory.0).unwrap().flatten().collect();
@@ -221,12 +216,12 @@ fn a_command_for_closed_files_is_run_by_the_helper() {
         let process = running.child.id();
         wait_until("it has its threads", || held(process).len() > 4);
         assert_all_nobodys(process, &nobody);
-        let helper = helper_of(process).unwrap();
+        let helper = helper_of(process);
         wait_until("its threads have no capabilities", || {
             let held = held(helper);
             held.iter().all(|held| (held.user, held.capabilities, held.bounding) == (0, 0, 0))
         });
-        // Those that start programs may make all calls.
+        // Those that start programs may make all calls: THREADS in service.rs of the helper.
         let free = held(helper).iter().filter(|held| !held.is_filtered).count();
         assert_eq!(free, 3, "{:?}", held(helper));
         tell(helper);
@@ -248,9 +243,9 @@ fn a_killed_job_takes_its_helper_with_it() {
     let directory = Directory::new("rights-killed");
     let file = directory.file("x.pcapng");
     let mut job = start(&["capture", "gen:?rate=1000", "-w", &file, "-b", "packets:1000"]);
-    let helper = helper_of(job.child.id()).unwrap();
+    let helper = helper_of(job.child.id());
     job.child.kill().unwrap();
-    wait_until("the helper has ended", || !is_there(helper));
+    wait_until("the helper has ended", || !is_alive(helper));
 }
 
 /// Without its helper a job cannot open the next file: it says so, counts what it loses, and fails.
@@ -263,7 +258,7 @@ fn a_job_says_that_its_helper_has_ended() {
     let file = directory.file("x.pcapng");
     let source = "gen:?rate=10000&packets=20000";
     let mut job = start(&["capture", source, "-w", &file, "-b", "packets:15000"]);
-    let helper = helper_of(job.child.id()).unwrap();
+    let helper = helper_of(job.child.id());
     burstline_testbed::signal(helper, "-KILL").unwrap();
     let (mut reports, mut said) = (String::new(), String::new());
     job.lines.read_to_string(&mut reports).unwrap();
@@ -275,7 +270,7 @@ fn a_job_says_that_its_helper_has_ended() {
     assert!(report["total"]["lost"]["write_error"].as_u64() > Some(0), "{report}");
 }
 
-/// A name's file is removed by the helper, and peers that come later are served.
+/// Jobs that serve peers at a path become nobody, and the helper removes the path.
 #[test]
 fn sockets_for_peers_need_no_root_either() {
     let Some(nobody) = nobody() else { return };

@@ -14,7 +14,7 @@ use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::LazyLock;
 
-use crate::support::live::wait_until;
+use crate::support::live::{child, wait_until};
 use crate::support::sensors::line_of_page;
 use crate::support::service::is_alive;
 use crate::support::sharing::{Job, Names, pcap_header, pcap_packets};
@@ -90,15 +90,6 @@ impl Place {
         let found = self.names.wait_for_readers("tap", 1);
         found["readers"][0]["pid"].as_u64().unwrap() as u32
     }
-}
-
-/// Returns a process's child with this name. Source: proc(5), `/proc/PID/task/TID/children`.
-fn child(process: u32, name: &str) -> Option<u32> {
-    let list = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
-    let is_named = |child: &&str| {
-        fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim() == name)
-    };
-    list.split_whitespace().find(is_named)?.parse().ok()
 }
 
 /// The page's command, which runs until it is interrupted.

@@ -267,9 +267,7 @@ impl Spool {
 
     /// Returns whether the next start will find a message, judging by file names.
     pub(super) fn has(&self, place: &Place) -> bool {
-        self.segments
-            .get(&place.segment)
-            .is_some_and(|segment| late::metadata(&segment.path).is_ok())
+        self.segments.get(&place.segment).is_some_and(|segment| late::exists(&segment.path))
     }
 
     /// Reads a message.

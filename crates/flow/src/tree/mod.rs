@@ -125,7 +125,7 @@ impl TreeSink {
         let whole = whole.display().to_string();
         self.journal.announce(&whole, part.records, part.packets);
         let shown = closed.show();
-        self.journal.settle(late::metadata(&closed.whole).is_ok());
+        self.journal.settle(late::exists(&closed.whole));
         shown.map(|()| closed.bytes)
     }
 

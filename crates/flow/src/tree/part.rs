@@ -114,7 +114,7 @@ impl Open {
         let whole = folder.join(format!("part-{boot}-{batch:010}.parquet"));
         // A batch may have records in several consecutive files of this hour.
         let (mut whole, mut next) = (whole, 1);
-        while late::metadata(&whole).is_ok() {
+        while late::exists(&whole) {
             whole = folder.join(format!("part-{boot}-{batch:010}-{next}.parquet"));
             next += 1;
         }

@@ -1,22 +1,12 @@
-//! Folders of files, and atomic replacement of files.
+//! Atomic replacement of files.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use burstline_sys::helper;
+pub(super) use burstline_sys::inode::{folder_of, or_here};
 use burstline_sys::late::{self, Opening};
 use burstline_sys::temporary::open_whole;
-
-/// Returns the folder of a file.
-pub(super) fn folder_of(file: &Path) -> &Path {
-    or_here(file.parent().unwrap_or(Path::new("")))
-}
-
-/// Returns a folder; an empty path means the current one.
-pub(super) fn or_here(folder: &Path) -> &Path {
-    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
-}
 
 /// Writes a temporary file and renames it into place, so that no reader sees half of it. Only its
 /// owner may read it. What has the name and is no regular file, such as a link or a pipe, was put
@@ -44,7 +34,7 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 pub(super) fn read_hint(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = open_whole(path)?;
     let (metadata, of_folder) = (file.metadata()?, late::metadata(folder_of(path))?);
-    let trusted = [helper::user(), 0, of_folder.uid()];
+    let trusted = [late::user(), 0, of_folder.uid()];
     let is_trusted = trusted.contains(&metadata.uid()) && metadata.mode() & 0o022 == 0;
     if !metadata.is_file() || !is_trusted || metadata.len() > most {
         return Err(io::Error::other("it is not trusted"));
@@ -56,7 +46,7 @@ pub(super) fn read_hint(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
-    use std::fs::Permissions;
+    use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
     use std::process::Command;
 

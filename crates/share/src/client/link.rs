@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use burstline_sys::late;
 use burstline_sys::readiness;
 use burstline_sys::seqpacket::{Credentials, SeqPacket};
-use burstline_sys::users;
 
 use crate::error::ShareError;
 use crate::message::{MESSAGE_BYTES_MAX, Reply, Request};
@@ -40,7 +39,7 @@ impl Call {
                         return Err(ShareError::NotASocket { path });
                     }
                     io::ErrorKind::PermissionDenied => {
-                        return Err(ShareError::NotAllowed { path, uid: users::effective_user() });
+                        return Err(ShareError::NotAllowed { path, uid: late::user() });
                     }
                     io::ErrorKind::WouldBlock => return Err(silent(path, 0)),
                     _ => return Err(ShareError::system("connect", &path, error)),

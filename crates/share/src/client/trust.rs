@@ -17,8 +17,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use burstline_sys::helper;
 use burstline_sys::inode::FileId;
+use burstline_sys::late;
 use burstline_sys::seqpacket::Credentials;
 
 use crate::error::ShareError;
@@ -66,7 +66,7 @@ impl Trust {
 
     /// Returns whether logs of the process at the other end of a connection are read in place.
     pub(crate) fn covers(self, path: &Path, peer: Credentials) -> Result<bool, ShareError> {
-        let ours = helper::user();
+        let ours = late::user();
         let is_own = peer.uid == ours || peer.uid == 0;
         match self.0 {
             Whom::Nobody => Ok(false),
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_trust_covers_its_own() {
-        let ours = users::effective_user();
+        let ours = late::user();
         let pid = std::process::id();
         let peer = |uid, pid| Credentials { uid, pid, gid: 0 };
         let path = Path::new("/tap");

@@ -32,6 +32,16 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Returns the folder of a file, by its path.
+pub fn folder_of(file: &Path) -> &Path {
+    or_here(file.parent().unwrap_or(Path::new("")))
+}
+
+/// Returns a folder; an empty path means the current one.
+pub fn or_here(folder: &Path) -> &Path {
+    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
+}
+
 /// Makes a folder for its owner alone (0700), and those that it is in as usual. What is there stays
 /// as it is.
 ///

@@ -1,8 +1,15 @@
 //! Files and sockets that a job opens by their paths after it has given up its rights.
 //!
-//! Each function does what its namesake of the standard library does. In a thread that has become
-//! another user, the job's [helper](crate::helper) does it. Errors are the same. What is opened
-//! before is opened by the standard library, or by these functions: then the helper is not asked.
+//! ```text
+//!   thread ── same user as the helper, or no helper ──► the kernel
+//!      └───── another user ──► helper ──► the kernel
+//! ```
+//!
+//! Code that may run after a job has given up its rights uses these functions. Code that only runs
+//! before may use the standard library. Errors are the kernel's either way.
+//!
+//! Cost: nothing more without a [helper]. With one, a system call; if it is asked, a message there
+//! and one back.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
@@ -19,6 +26,7 @@ use rustix::io::retry_on_intr;
 
 use crate::helper;
 use crate::seqpacket::{Kind, connected};
+use crate::users;
 
 /// How to open a file, as [`std::fs::OpenOptions`] says it.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +89,12 @@ impl Opening {
     }
 }
 
+/// Returns the user in whose name these functions open files: the helper's, or the calling
+/// thread's.
+pub fn user() -> u32 {
+    helper::user().unwrap_or_else(users::effective_user)
+}
+
 /// Opens a path in the calling thread's own name.
 pub(crate) fn open_directly(path: &Path, flags: i32, mode: u32) -> io::Result<OwnedFd> {
     let flags = OFlags::from_bits_retain(flags as u32) | OFlags::CLOEXEC;
@@ -123,6 +137,11 @@ pub fn symlink_metadata(path: &Path) -> io::Result<Metadata> {
 /// Returns whether a regular file is at a path. False if that cannot be told.
 pub fn is_file(path: &Path) -> bool {
     metadata(path).is_ok_and(|found| found.is_file())
+}
+
+/// Returns whether something is at a path. False if that cannot be told.
+pub fn exists(path: &Path) -> bool {
+    metadata(path).is_ok()
 }
 
 /// Returns the names in a folder, in any order.
@@ -190,26 +209,39 @@ pub fn create_folders(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Changes owner, group and mode of a file that is open for writing, as far as they are given.
+/// Sets owner, group and mode of a file that is open for writing. What is `None` stays. The helper
+/// drops the setuid, setgid and sticky bits.
 ///
 /// # Errors
 /// Errors from the kernel.
-pub fn own(file: &File, [user, group]: [Option<u32>; 2], mode: Option<u32>) -> io::Result<()> {
-    if user.is_none() && group.is_none() && mode.is_none() {
-        return Ok(());
+pub fn set_owner_and_mode(
+    file: &File,
+    owners: [Option<u32>; 2],
+    mode: Option<u32>,
+) -> io::Result<()> {
+    match helper::needed() {
+        Some(helper) if owners != [None, None] || mode.is_some() => {
+            helper.set_owner_and_mode(file.as_fd(), owners, mode)
+        }
+        _ => set_directly(file, owners, mode),
     }
-    if let Some(helper) = helper::needed() {
-        return helper.own(file.as_fd(), [user, group], mode);
-    }
+}
+
+/// The same in the calling thread's own name.
+pub(crate) fn set_directly(
+    file: &File,
+    [user, group]: [Option<u32>; 2],
+    mode: Option<u32>,
+) -> io::Result<()> {
     if user.is_some() || group.is_some() {
         fchown(file, user, group)?;
     }
     mode.map_or(Ok(()), |mode| file.set_permissions(Permissions::from_mode(mode)))
 }
 
-/// Runs a command for a file: without a shell or input, in its own process group, with its output
-/// on standard error. `{}` in its words stands for the path. A helper runs its own command, which
-/// has to be this one.
+/// Runs a command for a file and waits for it: no shell, no input, output on standard error, a
+/// process group by itself. `{}` stands for the path. A helper ignores `command`, and runs the one
+/// that it was started with.
 ///
 /// # Errors
 /// Errors from the kernel: the program cannot be started.
@@ -221,9 +253,9 @@ pub fn run(command: &[String], path: &Path) -> io::Result<ExitStatus> {
     }
 }
 
-/// Connects to the local socket at a path. With a timeout this, each send and each receive take at
-/// most that long, and then fail with `WouldBlock`; without one the socket never blocks. Through the
-/// helper, the peer sees the helper's pid.
+/// Connects to the local socket at a path. With a timeout, this call and each later send and
+/// receive wait at most that long, then fail with `WouldBlock`. Without one the socket never
+/// blocks. The peer sees the helper's pid if the helper connects.
 ///
 /// # Errors
 /// Errors from the kernel: `NotFound`, `ConnectionRefused`, `PermissionDenied`.

@@ -3,8 +3,8 @@
 //! The threads of a job become a user who owns nothing, and may open nothing by its path. Yet some
 //! jobs make and remove files while packets come: a rotation, the next publisher of a name, a file
 //! for each hour. They ask this process. It is forked from the job before other threads start. It
-//! keeps the job's user and loses all else: no capabilities, only the folders of these files, and a
-//! list of calls.
+//! keeps the job's user, gives up all capabilities, and may open only the folders of these files
+//! and make only listed calls. Threads for the user's command are free of folders and list.
 //!
 //! ```text
 //!   thread of the job ── request, one end of a socket pair ──► thread of the helper
@@ -17,15 +17,16 @@
 //! closed files, on a socket of their own.
 //!
 //! Invariants:
-//! - H1: the helper reads requests only. It copies each one, checks it, and never reads what is in
-//!   a file.
-//! - H2: the helper grants nothing that its own ruleset and list of calls deny. It makes no file
-//!   that runs as its owner, and changes only files that were opened for writing. Landlock does not
-//!   cover sockets and programs: there it looks at the folder itself.
-//! - H3: a thread asks the helper if its user is not the helper's. Threads that still have their
-//!   rights do not.
-//! - H4: the helper ends with the job, also if that is killed: nothing else has the other end of
-//!   its socket.
+//! - H1: the helper reads requests, and no content of files. It copies each request and checks it
+//!   before use.
+//! - H2: what the helper's threads for files may not do, it does for nobody. It sets mode and owner
+//!   only of files that were opened for writing, and never setuid or setgid. Landlock covers
+//!   neither sockets nor programs: for these the helper compares folders itself.
+//! - H3: a thread asks the helper exactly if its user is another than the helper's.
+//! - H4: only the job has the other ends of the sockets. So the helper ends with the job, even if
+//!   the job is killed.
+//! - H5: the process has no thread that holds a lock when the helper is forked. The program has one
+//!   thread then.
 //!
 //! Callers use [`late`](crate::late), which asks if there is a helper.
 
@@ -89,14 +90,16 @@ pub(crate) struct Helper {
 ///
 /// # Errors
 /// Errors from the kernel: no process can be started, or the new one could not be confined.
+///
+/// Cost: about 1 ms, once.
 pub fn start(
     options: HelperOptions,
     confine: impl FnOnce() -> io::Result<Confinement>,
 ) -> io::Result<()> {
     let [ours, theirs] = SeqPacket::pair()?;
     let [commands, their_commands] = SeqPacket::pair()?;
-    // SAFETY: the caller has no other threads, so the new process may do all that this one may. It
-    // never returns from here.
+    // SAFETY: the call copies this thread alone. No other thread holds a lock now (H5), and libc
+    // frees its own in the new process, which never returns from here.
     let process = match unsafe { libc::fork() } {
         -1 => return Err(io::Error::last_os_error()),
         0 => {
@@ -111,18 +114,21 @@ pub fn start(
     };
     drop((theirs, their_commands));
     let process = Pid::from_raw(process).expect("a new process has a number");
-    // It says when it is confined, and ends without a word if it cannot be.
-    let is_ready = ours.receive(&mut [0], None)?.bytes == 1;
-    if !is_ready {
-        return Err(io::Error::other("the helper process could not give up its rights"));
+    let mut error = 0_i32.to_ne_bytes();
+    if ours.receive(&mut error, None)?.bytes != error.len() {
+        return Err(io::Error::other("it ended before it was ready"));
+    }
+    match i32::from_ne_bytes(error) {
+        0 => {}
+        error => return Err(io::Error::from_raw_os_error(error)),
     }
     let helper = Helper { socket: ours, commands, process, user: users::effective_user() };
     assert!(HELPER.set(helper).is_ok(), "a process has one helper");
     Ok(())
 }
 
-/// Ends the helper of this process, if it has one, and waits for it: whoever takes over the job's
-/// orphans may not look for them.
+/// Ends the helper of this process, if it has one, and waits for it. Without that a dead process
+/// would stay wherever no process collects orphans, as in some containers.
 pub fn end() {
     if let Some(helper) = HELPER.get() {
         // Either fails only if the helper has already ended.
@@ -132,14 +138,14 @@ pub fn end() {
     }
 }
 
-/// Returns whether this process has a helper, which also runs its programs.
+/// Returns whether this process has a helper. If so, the helper runs the command for closed files.
 pub fn is_started() -> bool {
     HELPER.get().is_some()
 }
 
-/// Returns the user in whose name the calling thread opens files: its own, or the helper's.
-pub fn user() -> u32 {
-    HELPER.get().map_or_else(users::effective_user, |helper| helper.user)
+/// Returns the user of the helper, if this process has one.
+pub(crate) fn user() -> Option<u32> {
+    HELPER.get().map(|helper| helper.user)
 }
 
 /// Returns the helper if the calling thread needs it (H3). Cost: a system call if there is one.
@@ -168,14 +174,14 @@ impl Helper {
         self.ask(&Request::MakeFolder { path, mode }, None).map(drop)
     }
 
-    /// Changes owner, group and mode of a file that is open for writing, as far as they are given.
-    pub(crate) fn own(
+    /// Sets owner, group and mode of a file that is open for writing. What is `None` stays.
+    pub(crate) fn set_owner_and_mode(
         &self,
         file: BorrowedFd<'_>,
         [user, group]: [Option<u32>; 2],
         mode: Option<u32>,
     ) -> io::Result<()> {
-        self.ask(&Request::Own { user, group, mode }, Some(file)).map(drop)
+        self.ask(&Request::SetOwnerAndMode { user, group, mode }, Some(file)).map(drop)
     }
 
     /// Runs the helper's own command for a file, with its output in `output`.
@@ -184,7 +190,7 @@ impl Helper {
         Ok(ExitStatus::from_raw(answer.status))
     }
 
-    /// Connects to the socket at a path; see [`SeqPacket::connect`].
+    /// Connects to the socket at a path; see [`late::connect`](crate::late::connect).
     pub(crate) fn connect(
         &self,
         path: &Path,

@@ -33,7 +33,7 @@ pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     started
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use std::fs;
     use std::thread;

@@ -41,6 +41,15 @@ pub struct Account {
     pub groups: Vec<u32>,
 }
 
+impl Account {
+    /// Returns the user that owns nothing. Source: include/linux/highuid.h, the overflow uid, where
+    /// no account has the name.
+    pub fn nobody() -> Self {
+        let unknown = || Self { name: "nobody".into(), user: 65534, group: 65534, groups: vec![] };
+        account("nobody").unwrap_or_else(unknown)
+    }
+}
+
 /// The maximum number of groups of a process. Source: NGROUPS_MAX in include/uapi/linux/limits.h.
 pub const GROUPS_MAX: usize = 65_536;
 

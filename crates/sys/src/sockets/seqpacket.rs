@@ -1,4 +1,5 @@
-//! Local sockets that keep messages apart and pass descriptors, and the credentials of the peer.
+//! Local sockets that keep messages apart and pass descriptors, connections to either kind of local
+//! socket, and the credentials of the peer.
 //!
 //! ```text
 //!   bind(path) -> listen -> accept ----+       one send is one receive; a message that is longer
@@ -57,6 +58,15 @@ pub enum Kind {
     Stream,
     /// Messages: `SOCK_SEQPACKET`.
     Messages,
+}
+
+impl From<Kind> for SocketType {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Stream => Self::STREAM,
+            Kind::Messages => Self::SEQPACKET,
+        }
+    }
 }
 
 impl SeqPacket {
@@ -200,13 +210,9 @@ pub fn peer_of(socket: impl AsFd) -> io::Result<Credentials> {
 /// Connects to the local socket at a path, in the calling thread's own name: see
 /// [`late::connect`].
 pub(crate) fn connected(path: &Path, kind: Kind, timeout: Option<Duration>) -> io::Result<OwnedFd> {
-    let kind = match kind {
-        Kind::Stream => SocketType::STREAM,
-        Kind::Messages => SocketType::SEQPACKET,
-    };
     let blocks = if timeout.is_some() { SocketFlags::empty() } else { SocketFlags::NONBLOCK };
     let flags = SocketFlags::CLOEXEC | blocks;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind.into(), flags, None)?;
     if timeout.is_some() {
         set_socket_timeout(&socket, Timeout::Send, timeout)?;
         set_socket_timeout(&socket, Timeout::Recv, timeout)?;

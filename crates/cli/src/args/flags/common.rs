@@ -68,9 +68,9 @@ pub(crate) struct JobArgs {
     pub(crate) keep_privileges: bool,
 
     /// Become USER, with USER's groups, once ports and files are open, as tcpdump does. The output
-    /// file belongs to USER. Needs root. Without -Z root becomes nobody, unless files are made
-    /// later or there is a --publish socket. With -Z that socket stays behind, and the next run
-    /// replaces it
+    /// file belongs to USER. Needs root. Without -Z root becomes nobody, and a helper process
+    /// opens later files as root, without capabilities. With -Z there is no helper: USER makes
+    /// later files, and a --publish socket stays behind, which the next run replaces
     #[arg(
         short = 'Z',
         long = "relinquish-privileges",

@@ -56,7 +56,7 @@ pub(crate) struct OutputArgs {
 
     /// Run CMD for each file that is closed and synced, without a shell: words are separated by
     /// spaces, '...' and "..." keep spaces, {} is the file's path. One runs at a time. If it
-    /// fails, a note says so. It has no more rights than its user, unless --keep-privileges
+    /// fails, a note says so. It runs without capabilities, unless --keep-privileges
     #[arg(long, value_name = "CMD", value_parser = command)]
     pub(crate) on_close: Option<Words>,
 

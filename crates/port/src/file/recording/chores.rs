@@ -3,7 +3,7 @@
 //! A command may take longer than filling the next file, so another thread runs the chores in
 //! sequence. A file is not removed before its own command has ended. A command has its own process
 //! group: keys pressed at a terminal end the job, which waits for the command. If the job is
-//! killed, the command goes on by itself.
+//! killed, the command goes on by itself. A job that became nobody has its helper run the command.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -218,6 +218,8 @@ pub(super) fn split(path: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     #[cfg(not(miri))]
     use burstline_sys::temporary::TemporaryFolder;
 

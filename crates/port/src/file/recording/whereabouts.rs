@@ -52,6 +52,8 @@ pub(in super::super) fn removed() -> io::Error {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use std::fs;
+
     use burstline_sys::temporary::TemporaryFolder;
 
     use super::*;

@@ -108,7 +108,7 @@ pub fn claim(path: &Path, creation: &Creation) -> io::Result<Claimed> {
         Err(TryLockError::Error(error)) if knows_no_locks(&error) => {}
         Err(TryLockError::Error(error)) => return Err(error),
     }
-    late::own(&file, [creation.user, creation.group], creation.mode)?;
+    late::set_owner_and_mode(&file, [creation.user, creation.group], creation.mode)?;
     // Last: if any step above is refused, the content stays.
     file.set_len(0)?;
     Ok(Claimed { file, is_regular: true })

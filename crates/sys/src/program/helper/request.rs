@@ -5,6 +5,13 @@
 //!    1   |      4       |       4       |      4       |            2            | the rest
 //! ```
 //!
+//! ```text
+//!   1 open         flags, mode        path      4 make a folder  mode               path
+//!   2 remove                          path      5 set            user, group, mode  and a file
+//!   3 rename                          two       6 connect        is a stream, ms    path
+//!                                               7 run            and an output      path
+//! ```
+//!
 //! Numbers are in the machine's order: both ends are one program. `NONE` stands for a number that
 //! is not given.
 
@@ -16,12 +23,20 @@ use std::time::Duration;
 use super::path_of;
 use crate::seqpacket::Kind;
 
-/// More than two of the longest paths.
+/// The longest request: its head and two of the longest paths.
 pub(super) const REQUEST_BYTES_MAX: usize = HEAD_BYTES + 2 * PATH_BYTES_MAX;
 /// Source: include/uapi/linux/limits.h, `PATH_MAX`.
 const PATH_BYTES_MAX: usize = 4096;
 const HEAD_BYTES: usize = 15;
 const NONE: u32 = u32::MAX;
+
+const OPEN: u8 = 1;
+const REMOVE: u8 = 2;
+const RENAME: u8 = 3;
+const MAKE_FOLDER: u8 = 4;
+const SET_OWNER_AND_MODE: u8 = 5;
+const CONNECT: u8 = 6;
+const RUN: u8 = 7;
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +64,7 @@ pub(super) enum Request<'a> {
     Remove { path: &'a Path },
     Rename { from: &'a Path, to: &'a Path },
     MakeFolder { path: &'a Path, mode: u32 },
-    Own { user: Option<u32>, group: Option<u32>, mode: Option<u32> },
+    SetOwnerAndMode { user: Option<u32>, group: Option<u32>, mode: Option<u32> },
     Connect { path: &'a Path, kind: Kind, timeout: Option<Duration> },
     Run { path: &'a Path },
 }
@@ -60,18 +75,20 @@ impl<'a> Request<'a> {
     pub(super) fn encode(&self) -> io::Result<Vec<u8>> {
         let none = Path::new("");
         let (what, numbers, paths) = match *self {
-            Self::Open { path, flags, mode } => (1, [flags as u32, mode, 0], [path, none]),
-            Self::Remove { path } => (2, [0; 3], [path, none]),
-            Self::Rename { from, to } => (3, [0; 3], [from, to]),
-            Self::MakeFolder { path, mode } => (4, [mode, 0, 0], [path, none]),
-            Self::Own { user, group, mode } => {
-                (5, [user, group, mode].map(|number| number.unwrap_or(NONE)), [none, none])
-            }
+            Self::Open { path, flags, mode } => (OPEN, [flags as u32, mode, 0], [path, none]),
+            Self::Remove { path } => (REMOVE, [0; 3], [path, none]),
+            Self::Rename { from, to } => (RENAME, [0; 3], [from, to]),
+            Self::MakeFolder { path, mode } => (MAKE_FOLDER, [mode, 0, 0], [path, none]),
+            Self::SetOwnerAndMode { user, group, mode } => (
+                SET_OWNER_AND_MODE,
+                [user, group, mode].map(|number| number.unwrap_or(NONE)),
+                [none, none],
+            ),
             Self::Connect { path, kind, timeout } => {
                 let timeout_ms = timeout.map_or(NONE, |timeout| timeout.as_millis() as u32);
-                (6, [u32::from(kind == Kind::Stream), timeout_ms, 0], [path, none])
+                (CONNECT, [u32::from(kind == Kind::Stream), timeout_ms, 0], [path, none])
             }
-            Self::Run { path } => (7, [0; 3], [path, none]),
+            Self::Run { path } => (RUN, [0; 3], [path, none]),
         };
         let paths = paths.map(|path| path.as_os_str().as_bytes());
         if paths.iter().any(|path| path.len() >= PATH_BYTES_MAX) {
@@ -96,17 +113,19 @@ impl<'a> Request<'a> {
             paths.split_at_checked(usize::from(u16::from_ne_bytes([head[13], head[14]])))?;
         let (path, other) = (path_of(path), path_of(other));
         Some(match head[0] {
-            1 => Self::Open { path, flags: number(0) as i32, mode: number(1) },
-            2 => Self::Remove { path },
-            3 => Self::Rename { from: path, to: other },
-            4 => Self::MakeFolder { path, mode: number(0) },
-            5 => Self::Own { user: given(0), group: given(1), mode: given(2) },
-            6 => {
+            OPEN => Self::Open { path, flags: number(0) as i32, mode: number(1) },
+            REMOVE => Self::Remove { path },
+            RENAME => Self::Rename { from: path, to: other },
+            MAKE_FOLDER => Self::MakeFolder { path, mode: number(0) },
+            SET_OWNER_AND_MODE => {
+                Self::SetOwnerAndMode { user: given(0), group: given(1), mode: given(2) }
+            }
+            CONNECT => {
                 let kind = if number(0) == 1 { Kind::Stream } else { Kind::Messages };
                 let timeout = given(1).map(|ms| Duration::from_millis(ms.into()));
                 Self::Connect { path, kind, timeout }
             }
-            7 => Self::Run { path },
+            RUN => Self::Run { path },
             _ => return None,
         })
     }
@@ -125,7 +144,7 @@ mod tests {
             Request::Remove { path },
             Request::Rename { from: path, to },
             Request::MakeFolder { path, mode: 0o700 },
-            Request::Own { user: None, group: Some(7), mode: Some(0) },
+            Request::SetOwnerAndMode { user: None, group: Some(7), mode: Some(0) },
             Request::Connect { path, kind, timeout },
             Request::Connect { path, kind: Kind::Stream, timeout: None },
             Request::Run { path },

@@ -61,8 +61,8 @@ impl CallFilter {
         unsafe { libc::syscall(libc::SYS_seccomp, operation, 0_u32, &raw const action) == 0 }
     }
 
-    /// Makes a filter of the calls that every job needs, and of those for `needs`. A job with bells
-    /// also has names.
+    /// Makes a filter of the calls that every job needs, and of those for `needs`. A job that
+    /// has [`Need::Bells`] also binds and connects to names.
     pub fn new(needs: &[Need], refusal: Refusal) -> Self {
         let late = LateFiles { has_names: needs.contains(&Need::Bells), ..LateFiles::default() };
         Self::with_late_files(needs, late, refusal)

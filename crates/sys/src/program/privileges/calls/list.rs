@@ -18,14 +18,15 @@ pub enum Need {
     Bells,
 }
 
-/// What a job does to files that it creates later.
+/// What a job does later to files and names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LateFiles {
-    /// Writes each one through its own io_uring.
+    /// Writes each file that it creates through its own io_uring.
     pub has_rings: bool,
-    /// Gives them a mode or an owner that the user named.
+    /// Gives such files a mode or an owner that the user named.
     pub has_modes: bool,
-    /// Binds UNIX sockets at paths, and connects to those of others.
+    /// Binds UNIX sockets at paths, connects to those of others, and changes modes and owners by
+    /// path.
     pub has_names: bool,
 }
 
@@ -272,7 +273,7 @@ pub(super) const LIST: &[Row] = &[
     allowed(libc::SYS_gettid),
     allowed(libc::SYS_getpid),
     allowed(libc::SYS_getppid),
-    // Of its helper process, at the end.
+    // Waits for its helper process to end.
     allowed(libc::SYS_wait4),
     allowed(libc::SYS_getcpu),
     allowed(libc::SYS_sched_yield),

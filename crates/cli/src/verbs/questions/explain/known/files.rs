@@ -90,7 +90,7 @@ pub(super) const FILES: &[Known] = &[
         &["--on-close for"],
         "The command for a file that was closed has failed; the file is whole",
         "the note has the command's exit code",
-        "Run the command by hand; it has no more rights than its user unless --keep-privileges",
+        "Run the command by hand; it runs without capabilities unless --keep-privileges",
     ),
     note(
         "file-moved",
