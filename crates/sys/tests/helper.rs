@@ -4,24 +4,26 @@
 //! again with a folder.
 
 use std::ffi::OsString;
-use std::fs::{self, Permissions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use burstline_sys::helper::{self, HelperOptions};
+use burstline_sys::helper::{self, Grant, GrantKind, HelperOptions};
 use burstline_sys::late::{self, Opening};
+use burstline_sys::privileges::Ruleset;
 use burstline_sys::privileges::{self, Access, CallFilter, Confinement, LateFiles, Need, Refusal};
-use burstline_sys::privileges::{Ruleset, landlock_version};
 use burstline_sys::seqpacket::{Kind, peer_of};
 use burstline_sys::temporary::TemporaryFolder;
 use burstline_sys::users::{Account, effective_user};
 
 /// The folder of the helper.
 const FOLDER: &str = "BURSTLINE_TEST_FOLDER";
+/// A file that may be read.
+const HOSTNAME: &str = "/etc/hostname";
 /// The command for closed files.
 const COMMAND: [&str; 4] = ["sh", "-c", "id -u; cat \"$1\"; exit 3", "{}"];
 
@@ -47,9 +49,9 @@ fn confinement(user: Option<Account>, folder: Option<&Path>) -> Confinement {
     let files = Ruleset::new().unwrap();
     if let (Some(files), Some(folder)) = (&files, folder) {
         files.allow(folder, Access::Write).unwrap();
-        files.allow(Path::new("/etc/hostname"), Access::Read).unwrap();
+        files.allow(Path::new(HOSTNAME), Access::Read).unwrap();
     }
-    let late = LateFiles { has_modes: true, has_names: true, ..LateFiles::default() };
+    let late = LateFiles { has_modes: true, has_names: true, is_helper: true, has_rings: false };
     let late = if folder.is_some() { late } else { LateFiles::default() };
     let calls = CallFilter::with_late_files(&[Need::Folders], late, Refusal::Kill);
     Confinement { user, files, calls: Some(calls) }
@@ -57,9 +59,25 @@ fn confinement(user: Option<Account>, folder: Option<&Path>) -> Confinement {
 
 /// Starts the helper, and becomes nobody.
 fn begin(folder: &Path) {
+    start(folder, folder_and_hostname(folder));
+    become_nobody();
+}
+
+fn folder_and_hostname(folder: &Path) -> Vec<Grant> {
+    vec![
+        Grant { path: folder.to_owned(), kind: GrantKind::Write },
+        Grant { path: HOSTNAME.into(), kind: GrantKind::Read },
+    ]
+}
+
+fn start(folder: &Path, grants: Vec<Grant>) {
     let command = COMMAND.map(str::to_owned).to_vec();
-    let options = HelperOptions { command, folders: vec![folder.to_owned()] };
+    let sockets = vec![folder.join("socket"), folder.join("link")];
+    let options = HelperOptions { grants, sockets, command, name_characters: "~".to_owned() };
     helper::start(options, || Ok(confinement(None, Some(folder)))).unwrap();
+}
+
+fn become_nobody() {
     assert!(helper::is_started());
     let nobody = Account::nobody();
     let number = nobody.user;
@@ -100,15 +118,12 @@ fn files_are_made_moved_and_removed_in_the_helpers_name() {
 #[test]
 fn peers_see_the_helpers_user() {
     alone("peers_see_the_helpers_user", |folder| {
-        let path = folder.join("socket");
+        let [path, other, link] = ["socket", "other", "link"].map(|name| folder.join(name));
         let listener = UnixListener::bind(&path).unwrap();
-        let others = TemporaryFolder::create("burstline-helper-").unwrap();
-        let elsewhere = others.path().join("socket");
-        let _elsewhere = UnixListener::bind(&elsewhere).unwrap();
-        let link = folder.join("link");
-        symlink(&elsewhere, &link).unwrap();
+        let _other = UnixListener::bind(&other).unwrap();
+        symlink(&other, &link).unwrap();
         begin(folder);
-        let direct = std::os::unix::net::UnixStream::connect(&path).unwrap_err();
+        let direct = UnixStream::connect(&path).unwrap_err();
         // The list of calls has no sockets that connect.
         assert_eq!(direct.kind(), ErrorKind::InvalidInput);
         let timeout = Some(Duration::from_secs(1));
@@ -119,53 +134,120 @@ fn peers_see_the_helpers_user() {
             late::connect(path, kind, timeout).unwrap_err().raw_os_error()
         };
         assert_eq!(refused(&path, Kind::Messages), Some(libc::EPROTOTYPE));
-        assert_eq!(refused(&elsewhere, Kind::Stream), Some(libc::EACCES));
+        assert_eq!(refused(&other, Kind::Stream), Some(libc::EACCES), "it is not listed");
         // The link itself is no socket.
-        assert_eq!(refused(&link, Kind::Stream), Some(libc::ECONNREFUSED));
+        assert_eq!(refused(&link, Kind::Stream), Some(libc::EINVAL));
+    });
+}
+
+/// What [`GrantKind::Sockets`] is for: the names of all jobs are in one folder.
+#[test]
+fn sockets_of_names_are_removed_and_nothing_else_is_done_there() {
+    alone("sockets_of_names_are_removed_and_nothing_else_is_done_there", |folder| {
+        let names = folder.join("names");
+        fs::create_dir(&names).unwrap();
+        let [socket, file] = ["socket", "file"].map(|name| names.join(name));
+        let _listener = UnixListener::bind(&socket).unwrap();
+        fs::write(&file, "x").unwrap();
+        let nobodys = Grant { path: names.clone(), kind: GrantKind::Sockets };
+        start(folder, vec![nobodys]);
+        become_nobody();
+        assert!(late::symlink_metadata(&socket).unwrap().file_type().is_socket());
+        late::remove_file(&socket).unwrap();
+        assert!(!late::exists(&socket));
+        for refused in [
+            late::remove_file(&file),
+            late::open(&file).map(drop),
+            late::rename(&file, &socket),
+            Opening::write().create_new().open(&socket).map(drop),
+        ] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::PermissionDenied);
+        }
     });
 }
 
 #[test]
-fn what_its_own_rights_do_not_cover_is_refused() {
-    alone("what_its_own_rights_do_not_cover_is_refused", |folder| {
+fn what_no_grant_covers_is_refused() {
+    alone("what_no_grant_covers_is_refused", |folder| {
         let others = TemporaryFolder::create("burstline-helper-").unwrap();
-        let has_landlock = landlock_version() > 0;
+        let outside = others.path().join("x");
+        fs::write(&outside, "x").unwrap();
+        let (link, pipe) = (folder.join("link"), folder.join("pipe"));
+        symlink(&outside, &link).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
         begin(folder);
         let setuid = folder.join("setuid");
         let file = Opening::write().create_new().mode(0o4755).open(&setuid).unwrap();
         late::set_owner_and_mode(&file, [None, None], Some(0o6755)).unwrap();
         assert_eq!(file.metadata().unwrap().mode() & 0o7777, 0o755, "no program of root's");
         let reader = late::open(&setuid).unwrap();
-        let refused = late::set_owner_and_mode(&reader, [None, None], Some(0o777)).unwrap_err();
-        assert_eq!(refused.raw_os_error(), Some(libc::EPERM), "it may only be read");
-        if !has_landlock {
-            return burstline_skip::without("no Landlock here: files of others are not closed");
-        }
-        let refused = |outcome: std::io::Result<()>, what: &str| {
-            assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PermissionDenied, "{what}");
+        let refused = |outcome: io::Result<()>, what: &str| {
+            let error = outcome.unwrap_err();
+            let known = [libc::EACCES, libc::EXDEV, libc::EINVAL].map(Some);
+            assert!(known.contains(&error.raw_os_error()), "{what}: {error}");
         };
+        let mode = Some(0o777);
+        refused(late::set_owner_and_mode(&reader, [None, None], mode), "it may only be read");
+        assert!(late::open(Path::new(HOSTNAME)).is_ok());
+        refused(late::remove_file(Path::new(HOSTNAME)), "a file to read");
         refused(late::open(Path::new("/etc/shadow")).map(drop), "another file");
-        refused(late::remove_file(Path::new("/etc/hostname")), "a file to read");
-        let outside = others.path().join("x");
+        refused(late::metadata(Path::new("/etc/shadow")).map(drop), "what it is");
         refused(Opening::write().or_create().open(&outside).map(drop), "another folder");
         refused(late::create_folder(&outside, 0o700), "a folder there");
-        refused(late::run(&[], Path::new("/etc/passwd")).map(drop), "a command for it");
-        let climbing = folder.join("../../etc/passwd");
-        refused(late::run(&[], &climbing).map(drop), "or by another way");
+        refused(late::open(&link).map(drop), "a link there");
+        let climbing = folder.join("..").join(others.path().file_name().unwrap()).join("x");
+        refused(late::open(&climbing).map(drop), "by another way");
+        refused(late::open(Path::new("/proc/self/mem")).map(drop), "the helper's memory");
+        // Neither reads nor writes, so a ruleset asks for no right; a file without a name.
+        for flags in [libc::O_WRONLY | libc::O_RDWR, libc::O_TMPFILE, libc::O_TRUNC, libc::O_PATH] {
+            refused(Opening::read().with(flags).open(folder).map(drop), "flags");
+        }
+        // A pipe that nobody reads holds nobody up.
+        let held_up = Opening::write().open(&pipe).unwrap_err();
+        assert_eq!(held_up.raw_os_error(), Some(libc::ENXIO));
+        helper::end();
     });
 }
 
+/// Whatever the job asks for: the helper's own command is run, for a file that is there.
 #[test]
 fn the_command_it_knows_is_run_for_files_of_its_folder() {
     alone("the_command_it_knows_is_run_for_files_of_its_folder", |folder| {
-        let file: PathBuf = folder.join("file");
-        fs::write(&file, "").unwrap();
-        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        let names = ["file", "a~b", "x; id", "-rf"].map(|name| folder.join(name));
+        names.iter().for_each(|path| fs::write(path, "").unwrap());
         begin(folder);
-        // Whatever the job asks for: the helper's own command is run.
         let other = ["touch".to_owned(), "/etc/burstline-was-here".to_owned()];
-        let ended = late::run(&other, &file).unwrap();
-        assert_eq!(ended.code(), Some(3));
+        for path in &names[..2] {
+            assert_eq!(late::run(&other, path).unwrap().code(), Some(3), "{}", path.display());
+        }
         assert!(!Path::new("/etc/burstline-was-here").exists());
+        for path in [&names[2], &folder.join("gone"), Path::new("/etc/passwd"), folder] {
+            late::run(&other, path).unwrap_err();
+        }
+        // Below the folder it is no option.
+        assert!(late::run(&other, &names[3]).is_ok());
+    });
+}
+
+/// Another process that got hold of the job's socket is not served.
+#[test]
+fn a_child_of_the_job_is_not_served() {
+    alone("a_child_of_the_job_is_not_served", |folder| {
+        let path = folder.join("x");
+        start(folder, folder_and_hostname(folder));
+        // SAFETY: the child only asks for a file, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            become_nobody();
+            let opened = Opening::write().create_new().open(&path);
+            // SAFETY: it ends this process, and nothing else.
+            unsafe { libc::_exit(i32::from(opened.is_ok())) };
+        }
+        let child = rustix::process::Pid::from_raw(child).unwrap();
+        let ended = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
+        assert_eq!(ended.unwrap().unwrap().1.exit_status(), Some(0));
+        become_nobody();
+        assert!(!late::exists(&path));
+        Opening::write().create_new().open(&path).unwrap();
     });
 }

@@ -20,9 +20,11 @@ use std::io;
 use std::path::Path;
 use std::thread;
 
-use burstline_sys::helper::{self, HelperOptions};
+use burstline_sys::helper::{self, Grant, GrantKind, HelperOptions};
 use burstline_sys::pcap;
-use burstline_sys::privileges::{self, Access, CallFilter, Confinement, Need, Refusal, Ruleset};
+use burstline_sys::privileges::{
+    self, Access, CallFilter, Confinement, LateFiles, Need, Refusal, Ruleset,
+};
 use burstline_sys::users::{self, Account};
 
 use crate::args::Verb;
@@ -65,7 +67,7 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     }
     let user = match verb.successor() {
         Some(named) => Some(named.clone()),
-        None => nobody().filter(|_| !wants.takes_user || wants.start_helper(refusal, verb)),
+        None => nobody().filter(|_| !wants.takes_user || wants.start_helper(refusal)),
     };
     match helper::is_started() {
         true => wants.leave_to_helper(),
@@ -116,9 +118,7 @@ fn rules(wants: &Wants) -> std::io::Result<Option<Ruleset>> {
         rules.allow(Path::new(path), Access::Read)?;
     }
     rules.allow(Path::new("/dev/null"), Access::Write)?;
-    for (path, access) in &wants.paths {
-        rules.allow(path, *access)?;
-    }
+    wants.add_grants(&rules)?;
     for port in &wants.tcp_ports {
         rules.allow_tcp(*port)?;
     }
@@ -187,26 +187,49 @@ impl Wants {
 
     /// Starts the helper. Returns false if the job has to stay root instead: a library opens files
     /// by itself, it opens ports by any path, or no helper starts.
-    fn start_helper(&self, refusal: Refusal, verb: &Verb) -> bool {
-        if self.opens_anything || self.calls_anything {
+    fn start_helper(&self, refusal: Refusal) -> bool {
+        if self.opens_anything || self.calls_anything || self.runs_for_descriptor {
             return false;
         }
-        let folders = self.paths.iter().filter(|(_, access)| *access == Access::Write);
-        let folders = folders.map(|(folder, _)| folder.clone()).collect();
-        let options = HelperOptions { folders, command: self.command.clone() };
-        let started = helper::start(options, || self.confinement(refusal));
-        if let Err(error) = &started
-            && !verb.is_quiet()
-        {
+        let options = HelperOptions {
+            grants: self.grants.clone(),
+            sockets: self.sockets.clone(),
+            command: self.command.clone(),
+            name_characters: self.name_characters.clone(),
+        };
+        let started = helper::start(options, || self.confinement_of_helper(refusal));
+        if let Err(error) = &started {
             let what = "the job's threads stay root without capabilities";
             complain(&format!("note: no helper process: {error}; {what}"));
         }
         started.is_ok()
     }
 
+    /// Returns what the helper keeps: the files of the job, and calls to open them.
+    fn confinement_of_helper(&self, refusal: Refusal) -> io::Result<Confinement> {
+        let files = Ruleset::new()?;
+        if let Some(files) = &files {
+            self.add_grants(files)?;
+        }
+        let is_folders = |need: &Need| *need == Need::Folders;
+        let needs: Vec<_> = self.calls.iter().copied().filter(is_folders).collect();
+        let late = LateFiles { has_rings: false, is_helper: true, ..self.late };
+        let is_filtered = CallFilter::is_supported();
+        let calls = is_filtered.then(|| CallFilter::with_late_files(&needs, late, refusal));
+        Ok(Confinement { user: None, files, calls })
+    }
+
+    fn add_grants(&self, rules: &Ruleset) -> io::Result<()> {
+        for Grant { path, kind } in &self.grants {
+            let is_read = *kind == GrantKind::Read;
+            rules.allow(path, if is_read { Access::Read } else { Access::Write })?;
+        }
+        Ok(())
+    }
+
     /// Leaves out what the helper does.
     fn leave_to_helper(&mut self) {
-        self.paths.clear();
+        self.grants.clear();
         self.calls.retain(|need| *need != Need::Folders);
         (self.late.has_modes, self.late.has_names) = (false, false);
     }

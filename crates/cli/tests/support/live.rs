@@ -128,11 +128,16 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("not within a minute: {what}");
 }
 
-/// Returns a process's child with this name. Source: proc(5), `/proc/PID/task/TID/children`.
+/// Returns the children of a process. Source: proc(5), `/proc/PID/task/TID/children`.
+pub(crate) fn children(process: u32) -> Vec<u32> {
+    let list = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
+    list.unwrap_or_default().split_whitespace().map(|child| child.parse().unwrap()).collect()
+}
+
+/// Returns a process's child with this name.
 pub(crate) fn child(process: u32, name: &str) -> Option<u32> {
-    let list = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
-    let is_named = |child: &&str| {
+    let is_named = |child: &u32| {
         fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim() == name)
     };
-    list.split_whitespace().find(is_named)?.parse().ok()
+    children(process).into_iter().find(is_named)
 }

@@ -30,7 +30,7 @@ mod queue;
 mod space;
 
 pub use buffer::AlignedBuffer;
-pub use claim::{Claimed, Creation, claim, link_flags, of_link};
+pub use claim::{Claimed, Creation, claim, is_own_descriptor, link_flags, of_link};
 pub use file::{OutputFile, WriteError, WritePath};
 pub use queue::{QueueMode, WriteQueue};
 pub use space::free_bytes;

@@ -81,7 +81,7 @@ impl Opening {
     /// # Errors
     /// Errors from the kernel.
     pub fn open(self, path: &Path) -> io::Result<File> {
-        let opened = match helper::needed() {
+        let opened = match helper::needed(path) {
             Some(helper) => helper.open(path, self.flags, self.mode)?,
             None => open_directly(path, self.flags, self.mode)?,
         };
@@ -115,8 +115,8 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// # Errors
 /// Errors from the kernel.
 pub fn metadata(path: &Path) -> io::Result<Metadata> {
-    match helper::needed() {
-        Some(helper) => File::from(helper.open(path, libc::O_PATH, 0)?).metadata(),
+    match helper::needed(path) {
+        Some(helper) => File::from(helper.find(path, true)?).metadata(),
         None => fs::metadata(path),
     }
 }
@@ -126,10 +126,8 @@ pub fn metadata(path: &Path) -> io::Result<Metadata> {
 /// # Errors
 /// Errors from the kernel.
 pub fn symlink_metadata(path: &Path) -> io::Result<Metadata> {
-    match helper::needed() {
-        Some(helper) => {
-            File::from(helper.open(path, libc::O_PATH | libc::O_NOFOLLOW, 0)?).metadata()
-        }
+    match helper::needed(path) {
+        Some(helper) => File::from(helper.find(path, false)?).metadata(),
         None => fs::symlink_metadata(path),
     }
 }
@@ -166,7 +164,7 @@ pub fn names_in(folder: &Path) -> io::Result<Vec<OsString>> {
 /// # Errors
 /// Errors from the kernel.
 pub fn remove_file(path: &Path) -> io::Result<()> {
-    helper::needed().map_or_else(|| fs::remove_file(path), |helper| helper.remove(path))
+    helper::needed(path).map_or_else(|| fs::remove_file(path), |helper| helper.remove(path))
 }
 
 /// Renames a file.
@@ -174,7 +172,7 @@ pub fn remove_file(path: &Path) -> io::Result<()> {
 /// # Errors
 /// Errors from the kernel.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    helper::needed().map_or_else(|| fs::rename(from, to), |helper| helper.rename(from, to))
+    helper::needed(from).map_or_else(|| fs::rename(from, to), |helper| helper.rename(from, to))
 }
 
 /// Makes a folder with this mode, less the umask.
@@ -182,7 +180,7 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
 /// # Errors
 /// Errors from the kernel; also if something is there.
 pub fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
-    match helper::needed() {
+    match helper::needed(path) {
         Some(helper) => helper.make_folder(path, mode),
         None => DirBuilder::new().mode(mode).create(path),
     }
@@ -193,7 +191,7 @@ pub fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
 /// # Errors
 /// Errors from the kernel.
 pub fn create_folders(path: &Path) -> io::Result<()> {
-    if helper::needed().is_none() {
+    if helper::needed(path).is_none() {
         return fs::create_dir_all(path);
     }
     let is_there = |path: &Path| metadata(path).is_ok_and(|found| found.is_dir());
@@ -219,7 +217,7 @@ pub fn set_owner_and_mode(
     owners: [Option<u32>; 2],
     mode: Option<u32>,
 ) -> io::Result<()> {
-    match helper::needed() {
+    match helper::needed_for_descriptors() {
         Some(helper) if owners != [None, None] || mode.is_some() => {
             helper.set_owner_and_mode(file.as_fd(), owners, mode)
         }
@@ -247,7 +245,7 @@ pub(crate) fn set_directly(
 /// Errors from the kernel: the program cannot be started.
 pub fn run(command: &[String], path: &Path) -> io::Result<ExitStatus> {
     let output = io::stderr();
-    match helper::needed() {
+    match helper::needed(path) {
         Some(helper) => helper.run(path, output.as_fd()),
         None => helper::run(command, path, output.as_fd().try_clone_to_owned()?),
     }
@@ -260,7 +258,7 @@ pub fn run(command: &[String], path: &Path) -> io::Result<ExitStatus> {
 /// # Errors
 /// Errors from the kernel: `NotFound`, `ConnectionRefused`, `PermissionDenied`.
 pub fn connect(path: &Path, kind: Kind, timeout: Option<Duration>) -> io::Result<OwnedFd> {
-    match helper::needed() {
+    match helper::needed(path) {
         Some(helper) => helper.connect(path, kind, timeout),
         None => connected(path, kind, timeout),
     }

@@ -1,41 +1,41 @@
-//! A process that opens files for threads that have given up their rights.
+//! Processes that open files for threads that have given up their rights.
 //!
 //! The threads of a job become a user who owns nothing, and may open nothing by its path. Yet some
 //! jobs make and remove files while packets come: a rotation, the next publisher of a name, a file
-//! for each hour. They ask this process. It is forked from the job before other threads start. It
-//! keeps the job's user, gives up all capabilities, and may open only the folders of these files
-//! and make only listed calls. Threads for the user's command are free of folders and list.
+//! for each hour. They ask a helper, which is forked from the job before other threads start. It
+//! keeps the job's user, gives up all capabilities, and does what its [`Grant`]s cover.
 //!
 //! ```text
-//!   thread of the job ── request, one end of a socket pair ──► thread of the helper
+//!   thread of the job ── request, one end of a socket pair ──► a thread of the helper
 //!          ▲                                                     open, rename, remove, connect
 //!          └──────────── error number, or a descriptor ◄─────────────┘
+//!                    ── the same for the user's command ─────► a thread of another process
 //! ```
 //!
 //! Each request has its own socket for the answer, so several threads ask at once: removing a large
-//! file does not hold up the next one. Other threads of the helper run the user's command for
-//! closed files, on a socket of their own.
+//! file does not hold up the next one. The user's command for closed files has a process of its
+//! own, because programs need more than a helper for files.
 //!
 //! Invariants:
-//! - H1: the helper reads requests, and no content of files. It copies each request and checks it
-//!   before use.
-//! - H2: what the helper's threads for files may not do, it does for nobody. It sets mode and owner
-//!   only of files that were opened for writing, and never setuid or setgid. Landlock covers
-//!   neither sockets nor programs: for these the helper compares folders itself.
+//! - H1: a helper reads requests, and no content of files. It copies each request and checks it
+//!   before use. It takes requests from threads of its job alone, by their credentials.
+//! - H2: it walks from folders that it opened at its start, and leaves none of them (openat2). It
+//!   makes no file that runs as its owner, and sets mode and owner of files that the job has open
+//!   for writing. It connects to listed sockets only. Landlock and a list of calls confine it, too.
 //! - H3: a thread asks the helper exactly if its user is another than the helper's.
-//! - H4: only the job has the other ends of the sockets. So the helper ends with the job, even if
-//!   the job is killed.
-//! - H5: the process has no thread that holds a lock when the helper is forked. The program has one
+//! - H4: a helper ends with its job, even if the job is killed. Nothing that the job asks for
+//!   blocks a helper for longer than a file system or the user's command takes.
+//! - H5: the process has no thread that holds a lock when a helper is forked. The program has one
 //!   thread then.
 //!
 //! Callers use [`late`](crate::late), which asks if there is a helper.
 
+mod grants;
 mod programs;
 mod request;
 mod service;
 
 use std::ffi::OsStr;
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -45,48 +45,43 @@ use std::process::ExitStatus;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rustix::io::retry_on_intr;
-use rustix::net::{Shutdown, shutdown};
-use rustix::process::{Pid, WaitOptions, waitpid};
-
-use crate::privileges::{self, Confinement};
+use crate::direct::is_own_descriptor;
+use crate::privileges::Confinement;
 use crate::seqpacket::{Kind, SeqPacket};
 use crate::users;
+pub use grants::{Grant, GrantKind};
 pub(crate) use programs::run;
 use request::{Answer, Request};
+use service::Process;
 
-/// What a helper does that no ruleset of Landlock covers.
+/// What a job may ask of its helper.
 #[derive(Clone, Debug, Default)]
 pub struct HelperOptions {
-    /// It connects to sockets, and runs the command for files, below these folders only.
-    pub folders: Vec<PathBuf>,
+    /// Files and folders that it opens.
+    pub grants: Vec<Grant>,
+    /// Paths of sockets that it connects to.
+    pub sockets: Vec<PathBuf>,
     /// The program for closed files and its arguments; `{}` stands for the path. If it is empty,
     /// the helper starts no program.
     pub command: Vec<String>,
-}
-
-impl HelperOptions {
-    /// Whether a folder is one of these or below one.
-    fn covers(&self, folder: &Path) -> bool {
-        let mut folders = self.folders.iter().filter_map(|folder| fs::canonicalize(folder).ok());
-        folders.any(|covered| folder.starts_with(covered))
-    }
+    /// What names of these files may contain besides letters, digits and `._-+:`. The command may
+    /// give the name to a shell.
+    pub name_characters: String,
 }
 
 static HELPER: OnceLock<Helper> = OnceLock::new();
 
-/// How to reach the helper of this process.
+/// How to reach the helpers of this process.
 pub(crate) struct Helper {
-    socket: SeqPacket,
-    /// Where commands are asked for.
-    commands: SeqPacket,
-    process: Pid,
-    /// The user in whose name it opens files.
+    files: Process,
+    /// Runs the user's command.
+    commands: Option<Process>,
+    /// The user in whose name they work.
     user: u32,
 }
 
 /// Starts the helper of this process, which then is confined as `confine` says. Call it before
-/// other threads start, and before [`privileges::name_confinement`].
+/// other threads start, and before a confinement is named.
 ///
 /// # Errors
 /// Errors from the kernel: no process can be started, or the new one could not be confined.
@@ -96,33 +91,12 @@ pub fn start(
     options: HelperOptions,
     confine: impl FnOnce() -> io::Result<Confinement>,
 ) -> io::Result<()> {
-    let [ours, theirs] = SeqPacket::pair()?;
-    let [commands, their_commands] = SeqPacket::pair()?;
-    // SAFETY: the call copies this thread alone. No other thread holds a lock now (H5), and libc
-    // frees its own in the new process, which never returns from here.
-    let process = match unsafe { libc::fork() } {
-        -1 => return Err(io::Error::last_os_error()),
-        0 => {
-            let name = || {
-                let is_first = privileges::name_confinement(confine()?);
-                assert!(is_first, "no confinement before the helper's");
-                Ok(())
-            };
-            service::serve_job([theirs, their_commands], options, name)
-        }
-        process => process,
+    let commands = match options.command.is_empty() {
+        true => None,
+        false => Some(Process::for_commands(options.clone())?),
     };
-    drop((theirs, their_commands));
-    let process = Pid::from_raw(process).expect("a new process has a number");
-    let mut error = 0_i32.to_ne_bytes();
-    if ours.receive(&mut error, None)?.bytes != error.len() {
-        return Err(io::Error::other("it ended before it was ready"));
-    }
-    match i32::from_ne_bytes(error) {
-        0 => {}
-        error => return Err(io::Error::from_raw_os_error(error)),
-    }
-    let helper = Helper { socket: ours, commands, process, user: users::effective_user() };
+    let files = Process::for_files(options, confine)?;
+    let helper = Helper { files, commands, user: users::effective_user() };
     assert!(HELPER.set(helper).is_ok(), "a process has one helper");
     Ok(())
 }
@@ -131,10 +105,8 @@ pub fn start(
 /// would stay wherever no process collects orphans, as in some containers.
 pub fn end() {
     if let Some(helper) = HELPER.get() {
-        // Either fails only if the helper has already ended.
-        let _ = shutdown(&helper.socket, Shutdown::Both);
-        let _ = shutdown(&helper.commands, Shutdown::Both);
-        let _ = retry_on_intr(|| waitpid(Some(helper.process), WaitOptions::empty()));
+        helper.files.end();
+        helper.commands.iter().for_each(Process::end);
     }
 }
 
@@ -148,8 +120,14 @@ pub(crate) fn user() -> Option<u32> {
     HELPER.get().map(|helper| helper.user)
 }
 
-/// Returns the helper if the calling thread needs it (H3). Cost: a system call if there is one.
-pub(crate) fn needed() -> Option<&'static Helper> {
+/// Returns the helper if the calling thread needs it for a path (H3). A descriptor of this process,
+/// such as `/dev/stdout`, is another one's in the helper. Cost: a system call if there is a helper.
+pub(crate) fn needed(path: &Path) -> Option<&'static Helper> {
+    needed_for_descriptors().filter(|_| !is_own_descriptor(path))
+}
+
+/// The same for what has no path.
+pub(crate) fn needed_for_descriptors() -> Option<&'static Helper> {
     HELPER.get().filter(|helper| users::effective_user() != helper.user)
 }
 
@@ -159,19 +137,24 @@ impl Helper {
         self.ask_for_one(&Request::Open { path, flags, mode })
     }
 
+    /// Finds what is at a path: a descriptor that neither reads nor writes.
+    pub(crate) fn find(&self, path: &Path, follows_links: bool) -> io::Result<OwnedFd> {
+        self.ask_for_one(&Request::Find { path, follows_links })
+    }
+
     /// Removes a file.
     pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
-        self.ask(&Request::Remove { path }, None).map(drop)
+        self.ask(&Request::Remove { path }, None)
     }
 
     /// Renames a file.
     pub(crate) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.ask(&Request::Rename { from, to }, None).map(drop)
+        self.ask(&Request::Rename { from, to }, None)
     }
 
     /// Makes a folder.
     pub(crate) fn make_folder(&self, path: &Path, mode: u32) -> io::Result<()> {
-        self.ask(&Request::MakeFolder { path, mode }, None).map(drop)
+        self.ask(&Request::MakeFolder { path, mode }, None)
     }
 
     /// Sets owner, group and mode of a file that is open for writing. What is `None` stays.
@@ -181,12 +164,13 @@ impl Helper {
         [user, group]: [Option<u32>; 2],
         mode: Option<u32>,
     ) -> io::Result<()> {
-        self.ask(&Request::SetOwnerAndMode { user, group, mode }, Some(file)).map(drop)
+        self.ask(&Request::SetOwnerAndMode { user, group, mode }, Some(file))
     }
 
     /// Runs the helper's own command for a file, with its output in `output`.
     pub(crate) fn run(&self, path: &Path, output: BorrowedFd<'_>) -> io::Result<ExitStatus> {
-        let (answer, _) = ask(&self.commands, &Request::Run { path }, Some(output))?;
+        let commands = self.commands.as_ref().ok_or_else(ended)?;
+        let (answer, _) = ask(&commands.socket, &Request::Run { path }, Some(output))?;
         Ok(ExitStatus::from_raw(answer.status))
     }
 
@@ -201,19 +185,15 @@ impl Helper {
     }
 
     fn ask_for_one(&self, request: &Request<'_>) -> io::Result<OwnedFd> {
-        self.ask(request, None)?.ok_or_else(ended)
+        ask(&self.files.socket, request, None)?.1.ok_or_else(ended)
     }
 
-    fn ask(
-        &self,
-        request: &Request<'_>,
-        file: Option<BorrowedFd<'_>>,
-    ) -> io::Result<Option<OwnedFd>> {
-        ask(&self.socket, request, file).map(|(_, opened)| opened)
+    fn ask(&self, request: &Request<'_>, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        ask(&self.files.socket, request, file).map(drop)
     }
 }
 
-/// Sends a request to one of the helper's sockets, and waits for the answer.
+/// Sends a request to a helper, and waits for the answer.
 fn ask(
     socket: &SeqPacket,
     request: &Request<'_>,

@@ -10,8 +10,10 @@ use burstline_engine::InlineOptions;
 use burstline_fleet::Sensors;
 use burstline_port::{Address, FileNaming, PortTable, Rotation, SetPlaces, striped_paths};
 use burstline_share::{folder_to_publish, folders_of_names};
+use burstline_sys::direct::is_own_descriptor;
+use burstline_sys::helper::{Grant, GrantKind};
 use burstline_sys::inode::{folder_of, make_own_folder};
-use burstline_sys::privileges::{Access, LateFiles, Need};
+use burstline_sys::privileges::{LateFiles, Need};
 
 use crate::args::{
     CaptureArgs, FetchArgs, Lab, LinkTypes, LogArgs, NOTHING, OutputArgs, SwitchArgs, Verb,
@@ -22,7 +24,9 @@ use crate::verbs::{Opens, switch_opens, top_port};
 #[derive(Debug, Default)]
 pub(super) struct Wants {
     /// Files and folders opened later.
-    pub(super) paths: Vec<(PathBuf, Access)>,
+    pub(super) grants: Vec<Grant>,
+    /// Paths of sockets that are connected to later.
+    pub(super) sockets: Vec<PathBuf>,
     /// TCP ports that the job connects to.
     pub(super) tcp_ports: Vec<u16>,
     pub(super) calls: Vec<Need>,
@@ -40,6 +44,10 @@ pub(super) struct Wants {
     pub(super) opens_ports_later: bool,
     /// The command that is run for closed files.
     pub(super) command: Vec<String>,
+    /// Whether it is run for a file that only a descriptor of this process leads to.
+    pub(super) runs_for_descriptor: bool,
+    /// What names of such files contain.
+    pub(super) name_characters: String,
     /// Whether the thread that runs it starts only after its starter has given up its rights.
     /// Without a helper, that job cannot be confined.
     pub(super) starts_programs_late: bool,
@@ -196,7 +204,7 @@ impl Wants {
 
     fn read(&mut self, sources: &[Address]) {
         for source in sources.iter().filter(|source| source.is_file() && !source.is_standard()) {
-            self.paths.push((source.target().into(), Access::Read));
+            self.grant(source.target().into(), GrantKind::Read);
         }
         for set in sources.iter().filter(|source| source.scheme() == "set") {
             self.read_set(SetPlaces::of(set.target()));
@@ -212,7 +220,7 @@ impl Wants {
     fn read_set(&mut self, places: SetPlaces) {
         if places.opens_later() {
             self.takes_user = true;
-            self.paths.extend(places.paths.into_iter().map(|path| (path, Access::Read)));
+            places.paths.into_iter().for_each(|path| self.grant(path, GrantKind::Read));
         }
     }
 
@@ -222,6 +230,7 @@ impl Wants {
                 "log" => {
                     self.have_names();
                     self.have_path(port.target());
+                    self.call(port.target());
                 }
                 "xdp" => self.calls.push(Need::Maps),
                 "inject" => self.calls.push(Need::Injections),
@@ -232,6 +241,7 @@ impl Wants {
                     self.calls.push(Need::Bells);
                     self.late.has_names = true;
                     self.have_path(port.target());
+                    self.sockets.push(port.target().into());
                 }
                 // DPDK's own threads open devices and huge pages, and load drivers.
                 "dpdk" => {
@@ -259,7 +269,7 @@ impl Wants {
         let _ = make_own_folder(folder);
         self.takes_user = true;
         self.calls.push(Need::Folders);
-        self.paths.push((folder.to_owned(), Access::Write));
+        self.grant(folder.to_owned(), GrantKind::Write);
     }
 
     /// Files of this name are created or removed while the job runs.
@@ -269,6 +279,8 @@ impl Wants {
         }
         self.takes_user = true;
         self.command = files.on_close.as_ref().map_or(Vec::new(), |words| words.0.clone());
+        self.runs_for_descriptor = is_own_descriptor(Path::new(path)) && !self.command.is_empty();
+        self.name_characters = path.to_owned();
         self.late.has_modes |= files.mode.is_some() || files.owner.is_some();
         self.late.has_rings |= files.link_types == LinkTypes::Split;
         let is_timed = |rotation: Rotation| rotation.naming == FileNaming::Timed;
@@ -277,7 +289,7 @@ impl Wants {
         for path in striped_paths(path).unwrap_or_default() {
             let folder = folder_of(Path::new(&path));
             let folder = if is_timed { folder_of_times(folder) } else { folder };
-            self.paths.push((folder.to_owned(), Access::Write));
+            self.grant(folder.to_owned(), GrantKind::Write);
         }
     }
 
@@ -299,15 +311,29 @@ impl Wants {
         self.takes_user = true;
         self.calls.push(Need::Bells);
         self.late.has_names = true;
-        let folders = folders_of_names();
-        self.paths.extend(folders.into_iter().map(|folder| (folder, Access::Write)));
+        folders_of_names().into_iter().for_each(|folder| self.grant(folder, GrantKind::Sockets));
+    }
+
+    /// A reader connects to the next publisher of a name.
+    fn call(&mut self, name: &str) {
+        match name.contains('/') {
+            true => self.sockets.push(name.into()),
+            false => {
+                let folders = folders_of_names().into_iter();
+                self.sockets.extend(folders.map(|folder| folder.join(name)));
+            }
+        }
     }
 
     /// A name can also be a path.
     fn have_path(&mut self, name: &str) {
         if name.contains('/') {
-            self.paths.push((folder_of(Path::new(name)).to_owned(), Access::Write));
+            self.grant(folder_of(Path::new(name)).to_owned(), GrantKind::Sockets);
         }
+    }
+
+    fn grant(&mut self, path: PathBuf, kind: GrantKind) {
+        self.grants.push(Grant { path, kind });
     }
 }
 

@@ -152,7 +152,7 @@ impl Sink for Stripes {
 /// # Errors
 /// A message for the user: more than 64 paths, or one of them twice.
 pub fn striped_paths(path: &str) -> Result<Vec<String>, String> {
-    if std::fs::symlink_metadata(path).is_ok() {
+    if late::symlink_metadata(Path::new(path)).is_ok() {
         return Ok(vec![path.to_owned()]);
     }
     let mut paths = Vec::new();

@@ -124,10 +124,14 @@ fn knows_no_locks(error: &io::Error) -> bool {
 /// of this process's own descriptors are followed: `/dev/stdout`, `/dev/fd/63` of a shell's
 /// `>(...)`.
 pub fn link_flags(path: &Path, follows_links: bool) -> i32 {
+    if follows_links || is_own_descriptor(path) { 0 } else { libc::O_NOFOLLOW }
+}
+
+/// Returns whether a path is that of a descriptor of this process.
+pub fn is_own_descriptor(path: &Path) -> bool {
     let own = ["/dev/fd", "/proc/self/fd"];
-    let is_own = ["/dev/stdout", "/dev/stderr"].iter().any(|own| path == Path::new(own))
-        || path.parent().is_some_and(|folder| own.iter().any(|own| folder == Path::new(own)));
-    if follows_links || is_own { 0 } else { libc::O_NOFOLLOW }
+    ["/dev/stdout", "/dev/stderr"].iter().any(|own| path == Path::new(own))
+        || path.parent().is_some_and(|folder| own.iter().any(|own| folder == Path::new(own)))
 }
 
 /// Explains the kernel's error if it is about a link at `path`.

@@ -9,7 +9,7 @@
 //!   1 open         flags, mode        path      4 make a folder  mode               path
 //!   2 remove                          path      5 set            user, group, mode  and a file
 //!   3 rename                          two       6 connect        is a stream, ms    path
-//!                                               7 run            and an output      path
+//!   8 find         follows links      path      7 run            and an output      path
 //! ```
 //!
 //! Numbers are in the machine's order: both ends are one program. `NONE` stands for a number that
@@ -37,6 +37,7 @@ const MAKE_FOLDER: u8 = 4;
 const SET_OWNER_AND_MODE: u8 = 5;
 const CONNECT: u8 = 6;
 const RUN: u8 = 7;
+const FIND: u8 = 8;
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +62,7 @@ impl Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request<'a> {
     Open { path: &'a Path, flags: i32, mode: u32 },
+    Find { path: &'a Path, follows_links: bool },
     Remove { path: &'a Path },
     Rename { from: &'a Path, to: &'a Path },
     MakeFolder { path: &'a Path, mode: u32 },
@@ -76,6 +78,9 @@ impl<'a> Request<'a> {
         let none = Path::new("");
         let (what, numbers, paths) = match *self {
             Self::Open { path, flags, mode } => (OPEN, [flags as u32, mode, 0], [path, none]),
+            Self::Find { path, follows_links } => {
+                (FIND, [u32::from(follows_links), 0, 0], [path, none])
+            }
             Self::Remove { path } => (REMOVE, [0; 3], [path, none]),
             Self::Rename { from, to } => (RENAME, [0; 3], [from, to]),
             Self::MakeFolder { path, mode } => (MAKE_FOLDER, [mode, 0, 0], [path, none]),
@@ -126,6 +131,7 @@ impl<'a> Request<'a> {
                 Self::Connect { path, kind, timeout }
             }
             RUN => Self::Run { path },
+            FIND => Self::Find { path, follows_links: number(0) == 1 },
             _ => return None,
         })
     }
@@ -141,6 +147,7 @@ mod tests {
         let (timeout, kind) = (Some(Duration::from_secs(5)), Kind::Messages);
         for request in [
             Request::Open { path, flags: libc::O_CREAT | libc::O_WRONLY, mode: 0o600 },
+            Request::Find { path, follows_links: true },
             Request::Remove { path },
             Request::Rename { from: path, to },
             Request::MakeFolder { path, mode: 0o700 },

@@ -1,32 +1,40 @@
-//! The helper's side: does what threads of the job ask for.
+//! A helper's process, and its side of the requests.
 //!
 //! ```text
-//!   commands ─► 3 threads: the user's command    no capabilities
-//!   files    ─► 3 threads: open, rename, ...     no capabilities; folders, and a list of calls
+//!   job ── fork ──► main thread: confines itself, waits for the job's end, and exits
+//!                     └─► 3 threads: one request after the other
 //! ```
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Component, Path, PathBuf};
-use std::process::exit;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::process::{ExitStatusExt, parent_id};
+use std::path::PathBuf;
+use std::process::{self, exit};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
+use rustix::io::retry_on_intr;
+use rustix::net::sockopt::set_socket_passcred;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, recvmsg, shutdown,
+};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 
 use super::HelperOptions;
+use super::grants::{Grants, MODE, link_to, refused};
 use super::programs::run;
 use super::request::{Answer, REQUEST_BYTES_MAX, Request};
-use crate::inode::folder_of;
-use crate::late::{open_directly, set_directly};
-use crate::privileges::{give_up, give_up_but_programs};
+use crate::late::set_directly;
+use crate::privileges::{Confinement, give_up, give_up_but_programs, name_confinement};
 use crate::seqpacket::{Kind, SeqPacket, connected};
 
-/// Threads for each socket: the next file is opened while others are removed.
+/// Threads of a helper: the next file is opened while others are removed.
 const THREADS: usize = 3;
 /// Signals to the job's process group. They are meant for the job, which still needs its helper
 /// afterwards.
@@ -40,70 +48,123 @@ const SIGNALS: [libc::c_int; 8] = [
     libc::SIGALRM,
     libc::SIGTSTP,
 ];
-/// The bits of a mode that the helper sets: not setuid, setgid or sticky (H2).
-const MODE: u32 = 0o777;
 /// Failed receives in a row after which a thread gives up.
 const FAILURES_MAX: u32 = 1000;
+/// The longest time that a connection may take.
+const CONNECTING: Duration = Duration::from_secs(10);
+/// How long a job waits for the end of its helper.
+const ENDING: Duration = Duration::from_secs(2);
 
 /// The answer to a request, and what was opened for it.
 type Outcome = io::Result<(Answer, Option<OwnedFd>)>;
 /// Does what a request asks for. It may come with a descriptor.
-type Work = fn(&HelperOptions, &Request<'_>, Option<OwnedFd>) -> Outcome;
+type Work = Box<dyn Fn(&Request<'_>, Option<OwnedFd>) -> Outcome + Send + Sync>;
 
-/// Runs the helper until the job ends, and never returns. The job hears 0, or the number of the
-/// error that kept the helper from starting.
-#[expect(clippy::disallowed_methods, reason = "what the job owns has copies here: they stay")]
-pub(super) fn serve_job(
-    [socket, commands]: [SeqPacket; 2],
-    options: HelperOptions,
-    name_confinement: impl FnOnce() -> io::Result<()>,
-) -> ! {
-    let socket = Arc::new(socket);
-    let begin = || {
-        leave_the_job([&socket, &commands])?;
-        name_confinement()?;
-        let options = Arc::new(options);
-        if !options.command.is_empty() {
-            let commands = Arc::new(commands);
-            start_threads("commands", &commands, &options, give_up_but_programs, run_command)?;
+/// A helper's process, as the job has it.
+pub(super) struct Process {
+    pub(super) socket: SeqPacket,
+    process: Pid,
+}
+
+impl Process {
+    /// Starts the helper for files.
+    pub(super) fn for_files(
+        options: HelperOptions,
+        confine: impl FnOnce() -> io::Result<Confinement>,
+    ) -> io::Result<Self> {
+        Self::fork(|| {
+            let grants = Grants::open(options.grants);
+            assert!(name_confinement(confine()?), "no confinement before the helper's");
+            give_up()?;
+            let sockets = options.sockets;
+            Ok(Box::new(move |request, file| do_for_files(&grants, &sockets, request, file)))
+        })
+    }
+
+    /// Starts the helper for the user's command.
+    pub(super) fn for_commands(options: HelperOptions) -> io::Result<Self> {
+        Self::fork(|| {
+            let grants = Grants::open(options.grants.clone());
+            give_up_but_programs()?;
+            Ok(Box::new(move |request, output| run_command(&grants, &options, request, output)))
+        })
+    }
+
+    /// Forks a helper that makes its `Work` and confines itself by `begin`.
+    fn fork(begin: impl FnOnce() -> io::Result<Work>) -> io::Result<Self> {
+        let [ours, theirs] = SeqPacket::pair()?;
+        // Set before the job may send: each request has its sender's process.
+        set_socket_passcred(&theirs, true)?;
+        let job = process::id();
+        // SAFETY: the call copies this thread alone. No other thread holds a lock now (H5), and
+        // libc frees its own in the new process, which never returns from here.
+        let process = match unsafe { libc::fork() } {
+            -1 => return Err(io::Error::last_os_error()),
+            0 => serve_job(theirs, job, begin),
+            process => Pid::from_raw(process).expect("a new process has a number"),
+        };
+        drop(theirs);
+        let this = Self { socket: ours, process };
+        this.wait_until_ready().inspect_err(|_| this.end())?;
+        Ok(this)
+    }
+
+    fn wait_until_ready(&self) -> io::Result<()> {
+        let mut error = 0_i32.to_ne_bytes();
+        if self.socket.receive(&mut error, None)?.bytes != error.len() {
+            return Err(io::Error::other("it ended before it was ready"));
         }
-        give_up()?;
-        start_threads("files", &socket, &options, give_up, do_for_files)
-    };
-    let begun = begin();
+        match i32::from_ne_bytes(error) {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    /// Ends it and waits for it, for 2 s at most: a file system may hold it up.
+    pub(super) fn end(&self) {
+        // It fails only if the helper has already ended.
+        let _ = shutdown(&self.socket, Shutdown::Both);
+        let began = Instant::now();
+        let is_running = || {
+            let ended = retry_on_intr(|| waitpid(Some(self.process), WaitOptions::NOHANG));
+            ended.is_ok_and(|ended| ended.is_none())
+        };
+        while is_running() && began.elapsed() < ENDING {
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+/// Runs a helper until the job ends, and never returns. The job hears 0, or the number of the error
+/// that kept the helper from starting.
+#[expect(clippy::disallowed_methods, reason = "what the job owns has copies here: they stay")]
+fn serve_job(socket: SeqPacket, job: u32, begin: impl FnOnce() -> io::Result<Work>) -> ! {
+    let socket = Arc::new(socket);
+    let begun = leave_the_job(&socket, job).and_then(|process| {
+        let work = Arc::new(begin()?);
+        for _ in 0..THREADS {
+            let (socket, work) = (Arc::clone(&socket), Arc::clone(&work));
+            thread::Builder::new()
+                .name("helper".to_owned())
+                .spawn(move || serve(&socket, job, &work))?;
+        }
+        Ok(process)
+    });
     let error = begun.as_ref().err().map_or(0, number_of);
     // If this fails, the job has ended.
     let _ = socket.send(&error.to_ne_bytes(), &[]);
-    for thread in begun.into_iter().flatten() {
-        // If one had panicked, the others serve on.
-        let _ = thread.join();
+    if let Ok(job) = begun {
+        let ends = [PollFd::new(&job, PollFlags::IN), PollFd::new(&*socket, PollFlags::empty())];
+        // Interrupted or not: whatever it returns otherwise is an end.
+        let _ = retry_on_intr(|| poll(&mut ends.clone(), None));
     }
     exit(0)
 }
 
-/// Starts threads that answer the requests of a socket, once `confine` has confined them. Threads
-/// for files inherit the confinement of the one that starts them; for them it changes nothing.
-fn start_threads(
-    name: &str,
-    socket: &Arc<SeqPacket>,
-    options: &Arc<HelperOptions>,
-    confine: fn() -> io::Result<()>,
-    work: Work,
-) -> io::Result<Vec<JoinHandle<()>>> {
-    let start = |_| {
-        let (socket, options) = (Arc::clone(socket), Arc::clone(options));
-        thread::Builder::new().name(name.to_owned()).spawn(move || {
-            if confine().is_ok() {
-                serve(&socket, &options, work);
-            }
-        })
-    };
-    (0..THREADS).map(start).collect()
-}
-
-/// Closes all descriptors but the sockets: else a pipe of the job would stay open after it.
-/// Survives signals to the job's group, because the job asks for its last files after them.
-fn leave_the_job(sockets: [&SeqPacket; 2]) -> io::Result<()> {
+/// Closes all descriptors but the socket: else a pipe of the job would stay open after it. Survives
+/// signals to the job's group, because the job asks for its last files after them. Returns the
+/// job's process.
+fn leave_the_job(socket: &SeqPacket, job: u32) -> io::Result<OwnedFd> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     for standard in 0..3 {
         // SAFETY: the call takes two numbers. Nothing in this process owns the standard
@@ -113,18 +174,14 @@ fn leave_the_job(sockets: [&SeqPacket; 2]) -> io::Result<()> {
         }
     }
     drop(null);
-    let mut kept = sockets.map(|socket| socket.as_fd().as_raw_fd() as u32);
-    kept.sort_unstable();
-    let mut first = 3_u32;
-    for last in kept.into_iter().chain([u32::MAX]) {
+    let kept = socket.as_fd().as_raw_fd() as u32;
+    for (first, last) in [(3, kept - 1), (kept + 1, u32::MAX)] {
         // SAFETY: the call takes three numbers and touches no memory. The closed descriptors belong
         // to values of the job. This process has copies of these values, and neither uses nor
         // drops them: `serve_job` does not return.
-        let close = |last: u32| unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-        if first < last && close(if last == u32::MAX { last } else { last - 1 }) < 0 {
+        if first <= last && unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } < 0 {
             return Err(io::Error::last_os_error());
         }
-        first = last.saturating_add(1);
     }
     extern "C" fn nothing(_: libc::c_int) {}
     let nothing = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
@@ -133,18 +190,21 @@ fn leave_the_job(sockets: [&SeqPacket; 2]) -> io::Result<()> {
         // a program would inherit.
         unsafe { libc::signal(signal, nothing) };
     }
-    Ok(())
+    let parent = Pid::from_raw(job as i32).ok_or(io::ErrorKind::NotFound)?;
+    let process = pidfd_open(parent, PidfdFlags::empty())?;
+    // Only then it is certainly the job's.
+    if parent_id() == job { Ok(process) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
-/// Answers requests until no thread of the job can ask any more (H4).
-fn serve(socket: &SeqPacket, options: &HelperOptions, work: Work) {
+/// Answers requests until no thread of the job can ask any more.
+fn serve(socket: &SeqPacket, job: u32, work: &Work) {
     let (mut room, mut failures) = ([0; REQUEST_BYTES_MAX], 0);
     while failures < FAILURES_MAX {
         let mut descriptors = Vec::new();
-        let bytes = match socket.receive(&mut room, Some(&mut descriptors)) {
-            Ok(received) if received.bytes == 0 => return,
-            Ok(received) if received.is_cut => continue,
-            Ok(received) => received.bytes,
+        let bytes = match receive(socket, job, &mut room, &mut descriptors) {
+            Ok(Some(0)) => return,
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => continue,
             Err(_) => {
                 failures += 1;
                 continue;
@@ -152,9 +212,9 @@ fn serve(socket: &SeqPacket, options: &HelperOptions, work: Work) {
         };
         failures = 0;
         let mut descriptors = descriptors.into_iter();
-        let Some(asker) = descriptors.next().map(SeqPacket::from) else { continue };
+        let Some(asker) = descriptors.next() else { continue };
         let outcome = match Request::decode(&room[..bytes]) {
-            Some(request) => work(options, &request, descriptors.next()),
+            Some(request) => work(&request, descriptors.next()),
             None => Err(refused()),
         };
         let (answer, opened) = match outcome {
@@ -162,74 +222,103 @@ fn serve(socket: &SeqPacket, options: &HelperOptions, work: Work) {
             Err(error) => (Answer { error: number_of(&error), status: 0 }, None),
         };
         let opened: Vec<BorrowedFd<'_>> = opened.iter().map(AsFd::as_fd).collect();
-        // If it fails, the thread sees the end of its socket.
-        let _ = asker.send(&answer.encode(), &opened);
+        // It has room for one message. If it fails, the thread sees the end of its socket.
+        let _ = rustix::io::ioctl_fionbio(&asker, true);
+        let _ = SeqPacket::from(asker).send(&answer.encode(), &opened);
     }
+}
+
+/// Receives a request of the job. `None` for one that was cut, or that another process sent: the
+/// job may have given its socket away.
+fn receive(
+    socket: &SeqPacket,
+    job: u32,
+    room: &mut [u8],
+    descriptors: &mut Vec<OwnedFd>,
+) -> io::Result<Option<usize>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2), ScmCredentials(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [io::IoSliceMut::new(room)];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let received = retry_on_intr(|| recvmsg(socket, &mut parts, &mut control, flags))?;
+    let mut is_from_job = false;
+    for part in control.drain() {
+        match part {
+            RecvAncillaryMessage::ScmRights(rights) => descriptors.extend(rights),
+            RecvAncillaryMessage::ScmCredentials(sender) => {
+                is_from_job = sender.pid.as_raw_pid() as u32 == job;
+            }
+            _ => {}
+        }
+    }
+    let is_cut = received.flags.bits() & (libc::MSG_TRUNC | libc::MSG_CTRUNC) as u32 != 0;
+    let is_end = received.bytes == 0;
+    Ok((is_end || is_from_job && !is_cut).then_some(received.bytes))
 }
 
 fn number_of(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EINVAL)
 }
 
-fn refused() -> io::Error {
-    io::Error::from_raw_os_error(libc::EPERM)
-}
-
-fn run_command(options: &HelperOptions, request: &Request<'_>, output: Option<OwnedFd>) -> Outcome {
+fn run_command(
+    grants: &Grants,
+    options: &HelperOptions,
+    request: &Request<'_>,
+    output: Option<OwnedFd>,
+) -> Outcome {
     let Request::Run { path } = *request else { return Err(refused()) };
-    let is_name = matches!(path.components().next_back(), Some(Component::Normal(_)));
-    if !is_name || !options.covers(&fs::canonicalize(folder_of(path))?) {
-        return Err(refused());
-    }
+    grants.check_written(path, &options.name_characters)?;
     let ended = run(&options.command, path, output.ok_or_else(refused)?)?;
     Ok((Answer { error: 0, status: ended.into_raw() }, None))
 }
 
-fn do_for_files(options: &HelperOptions, request: &Request<'_>, file: Option<OwnedFd>) -> Outcome {
+fn do_for_files(
+    grants: &Grants,
+    sockets: &[PathBuf],
+    request: &Request<'_>,
+    file: Option<OwnedFd>,
+) -> Outcome {
     let opened = match *request {
-        Request::Open { path, flags, mode } => Some(open_directly(path, flags, mode & MODE)?),
-        Request::Connect { path, kind, timeout } => Some(connect(options, path, kind, timeout)?),
-        _ => {
-            change(request, file)?;
-            None
+        Request::Open { path, flags, mode } => Some(grants.open_file(path, flags, mode)?),
+        Request::Find { path, follows_links } => Some(grants.find(path, follows_links)?.into()),
+        Request::Connect { path, kind, timeout } => {
+            // The job may not choose what it connects to.
+            let is_listed = sockets.iter().any(|listed| listed == path);
+            let socket = if is_listed { grants.find(path, false)? } else { return Err(refused()) };
+            Some(connect(&socket, kind, timeout)?)
         }
+        Request::Remove { path } => grants.remove(path).map(|()| None)?,
+        Request::Rename { from, to } => grants.rename(from, to).map(|()| None)?,
+        Request::MakeFolder { path, mode } => grants.make_folder(path, mode).map(|()| None)?,
+        Request::SetOwnerAndMode { user, group, mode } => {
+            set_owner_and_mode(file.ok_or_else(refused)?, [user, group], mode).map(|()| None)?
+        }
+        Request::Run { .. } => return Err(refused()),
     };
     Ok((Answer::default(), opened))
 }
 
-/// Connects to a socket of the job's folders. Through its inode: the path may lead elsewhere a
-/// moment later.
-fn connect(
-    options: &HelperOptions,
-    path: &Path,
-    kind: Kind,
-    timeout: Option<Duration>,
-) -> io::Result<OwnedFd> {
-    let socket = open_directly(path, libc::O_PATH | libc::O_NOFOLLOW, 0)?;
-    let link = PathBuf::from(format!("/proc/self/fd/{}", socket.as_raw_fd()));
-    let found = fs::read_link(&link)?;
-    match found.parent().is_some_and(|folder| options.covers(folder)) {
-        true => connected(&link, kind, timeout),
-        false => Err(io::Error::from_raw_os_error(libc::EACCES)),
+/// Connects to the socket that was found: its path may lead elsewhere by now.
+fn connect(socket: &File, kind: Kind, timeout: Option<Duration>) -> io::Result<OwnedFd> {
+    if !socket.metadata()?.file_type().is_socket() {
+        return Err(io::ErrorKind::ConnectionRefused.into());
     }
+    let timeout = timeout.map(|timeout| timeout.min(CONNECTING));
+    connected(&link_to(socket), kind, timeout)
 }
 
-fn change(request: &Request<'_>, file: Option<OwnedFd>) -> io::Result<()> {
-    match *request {
-        Request::Remove { path } => fs::remove_file(path),
-        Request::Rename { from, to } => fs::rename(from, to),
-        Request::MakeFolder { path, mode } => DirBuilder::new().mode(mode & MODE).create(path),
-        Request::SetOwnerAndMode { user, group, mode } => {
-            let file = File::from(file.ok_or_else(refused)?);
-            let access = rustix::fs::fcntl_getfl(&file)?;
-            // Descriptors to read, or with `O_PATH`, are of any file that the job may look at.
-            let is_written =
-                access.intersects(OFlags::WRONLY | OFlags::RDWR) && !access.contains(OFlags::PATH);
-            if !is_written || !file.metadata()?.is_file() {
-                return Err(refused());
-            }
-            set_directly(&file, [user, group], mode.map(|mode| mode & MODE))
-        }
-        Request::Open { .. } | Request::Connect { .. } | Request::Run { .. } => Err(refused()),
+fn set_owner_and_mode(
+    file: OwnedFd,
+    owners: [Option<u32>; 2],
+    mode: Option<u32>,
+) -> io::Result<()> {
+    let file = File::from(file);
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    let access = flags.intersection(OFlags::RWMODE);
+    // Descriptors to read, with `O_PATH` or of access mode 3 are of any file.
+    let is_written = [OFlags::WRONLY, OFlags::RDWR].contains(&access);
+    match is_written && !flags.contains(OFlags::PATH) && file.metadata()?.is_file() {
+        true => set_directly(&file, owners, mode.map(|mode| mode & MODE)),
+        false => Err(refused()),
     }
 }

@@ -82,6 +82,7 @@ impl CallFilter {
             Only::Rings => late.has_rings,
             Only::Modes => late.has_modes,
             Only::Names => late.has_names,
+            Only::Helper => late.is_helper,
         };
         let rows = LIST.iter().filter(|row| row.only.is_none_or(is_for));
         code.extend(tree(&spans(rows, process, refused), refused));

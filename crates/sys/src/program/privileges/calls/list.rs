@@ -28,6 +28,8 @@ pub struct LateFiles {
     /// Binds UNIX sockets at paths, connects to those of others, and changes modes and owners by
     /// path.
     pub has_names: bool,
+    /// Opens files for other threads: see [`helper`](crate::helper).
+    pub is_helper: bool,
 }
 
 /// The jobs that a row is for.
@@ -37,6 +39,7 @@ pub(super) enum Only {
     Rings,
     Modes,
     Names,
+    Helper,
 }
 
 pub(super) struct Row {
@@ -194,6 +197,8 @@ pub(super) const LIST: &[Row] = &[
     // Before the narrower row: if a job has both needs, the first row counts.
     only_for(Need::Injections, libc::SYS_bpf, Rule::OneOf { argument: 0, values: OF_INJECTIONS }),
     only_for(Need::Maps, libc::SYS_bpf, Rule::OneOf { argument: 0, values: OF_MAPS }),
+    // Its resolution flags are in memory. They only restrict.
+    only(Only::Helper, libc::SYS_openat2, Rule::Allowed),
     only_for(Need::Folders, libc::SYS_mkdirat, Rule::Allowed),
     #[cfg(target_arch = "x86_64")]
     only_for(Need::Folders, libc::SYS_mkdir, Rule::Allowed),
