@@ -41,8 +41,8 @@ pub struct Grant {
 
 /// The bits of a mode that a helper sets: not setuid, setgid or sticky.
 pub(super) const MODE: u32 = 0o777;
-/// The flags that a job may open with. Others have rights that no grant knows (`O_TMPFILE`), or need
-/// none (an access mode of 3).
+/// The flags that a job may open with. Others have rights that no grant knows (`O_TMPFILE`), or
+/// need none (an access mode of 3).
 const FLAGS: OFlags = OFlags::CREATE
     .union(OFlags::EXCL)
     .union(OFlags::TRUNC)
