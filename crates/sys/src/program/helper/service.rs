@@ -85,6 +85,7 @@ impl Process {
     pub(super) fn for_commands(options: HelperOptions) -> io::Result<Self> {
         Self::fork(|| {
             let grants = Grants::open(options.grants.clone());
+            assert!(name_confinement(Confinement::default()), "no confinement before the helper's");
             give_up_but_programs()?;
             Ok(Box::new(move |request, output| run_command(&grants, &options, request, output)))
         })
