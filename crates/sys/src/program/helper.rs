@@ -86,7 +86,7 @@ pub(crate) struct Helper {
 /// # Errors
 /// Errors from the kernel: no process can be started, or the new one could not be confined.
 ///
-/// Cost: about 1 ms, once.
+/// Cost: some milliseconds, once.
 pub fn start(
     options: HelperOptions,
     confine: impl FnOnce() -> io::Result<Confinement>,
