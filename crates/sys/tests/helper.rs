@@ -65,8 +65,8 @@ fn begin(folder: &Path) {
 
 fn folder_and_hostname(folder: &Path) -> Vec<Grant> {
     vec![
-        Grant { path: folder.to_owned(), kind: GrantKind::Write },
-        Grant { path: HOSTNAME.into(), kind: GrantKind::Read },
+        Grant::of(folder.to_owned(), GrantKind::Write),
+        Grant::of(HOSTNAME.into(), GrantKind::Read),
     ]
 }
 
@@ -140,22 +140,21 @@ fn peers_see_the_helpers_user() {
     });
 }
 
-/// What [`GrantKind::Sockets`] is for: the names of all jobs are in one folder.
+/// The names of all jobs are in one folder.
 #[test]
-fn sockets_of_names_are_removed_and_nothing_else_is_done_there() {
-    alone("sockets_of_names_are_removed_and_nothing_else_is_done_there", |folder| {
-        let names = folder.join("names");
-        fs::create_dir(&names).unwrap();
-        let [socket, file] = ["socket", "file"].map(|name| names.join(name));
-        let _listener = UnixListener::bind(&socket).unwrap();
+fn the_socket_of_a_name_is_removed_and_nothing_else_is_done_there() {
+    alone("the_socket_of_a_name_is_removed_and_nothing_else_is_done_there", |folder| {
+        let [socket, other, file] = ["mine", "other", "file"].map(|name| folder.join(name));
+        let _listeners = [&socket, &other].map(|path| UnixListener::bind(path).unwrap());
         fs::write(&file, "x").unwrap();
-        let nobodys = Grant { path: names.clone(), kind: GrantKind::Sockets };
-        start(folder, vec![nobodys]);
+        let grants = [&socket, &file].map(|path| Grant::of(path.clone(), GrantKind::Socket));
+        start(folder, grants.to_vec());
         become_nobody();
         assert!(late::symlink_metadata(&socket).unwrap().file_type().is_socket());
         late::remove_file(&socket).unwrap();
         assert!(!late::exists(&socket));
         for refused in [
+            late::remove_file(&other),
             late::remove_file(&file),
             late::open(&file).map(drop),
             late::rename(&file, &socket),
@@ -163,6 +162,31 @@ fn sockets_of_names_are_removed_and_nothing_else_is_done_there() {
         ] {
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::PermissionDenied);
         }
+    });
+}
+
+/// A folder may have more than the job's files, such as the script for closed ones.
+#[test]
+fn only_files_of_the_jobs_names_are_changed() {
+    alone("only_files_of_the_jobs_names_are_changed", |folder| {
+        let [mine, script, inner] = ["x_1", "keep.sh", "a/x_1"].map(|name| folder.join(name));
+        fs::write(&script, "x").unwrap();
+        fs::create_dir(folder.join("a")).unwrap();
+        let grant = Grant::of(folder.to_owned(), GrantKind::Write);
+        start(folder, vec![Grant { name_prefix: "x".to_owned(), is_deep: false, ..grant }]);
+        become_nobody();
+        Opening::write().create_new().open(&mine).unwrap();
+        assert_eq!(late::run(&[], &mine).unwrap().code(), Some(3));
+        for refused in [
+            Opening::write().open(&script).map(drop),
+            Opening::write().create_new().open(&inner).map(drop),
+            late::remove_file(&script),
+            late::rename(&mine, &script),
+            late::run(&[], &script).map(drop),
+        ] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::PermissionDenied);
+        }
+        late::open(&script).unwrap();
     });
 }
 
@@ -224,8 +248,7 @@ fn the_command_it_knows_is_run_for_files_of_its_folder() {
         for path in [&names[2], &folder.join("gone"), Path::new("/etc/passwd"), folder] {
             late::run(&other, path).unwrap_err();
         }
-        // Below the folder it is no option.
-        assert!(late::run(&other, &names[3]).is_ok());
+        late::run(&other, &names[3]).unwrap_err();
     });
 }
 

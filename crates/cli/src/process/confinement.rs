@@ -21,6 +21,7 @@ use std::path::Path;
 use std::thread;
 
 use burstline_sys::helper::{self, Grant, GrantKind, HelperOptions};
+use burstline_sys::inode::folder_of;
 use burstline_sys::pcap;
 use burstline_sys::privileges::{
     self, Access, CallFilter, Confinement, LateFiles, Need, Refusal, Ruleset,
@@ -188,7 +189,7 @@ impl Wants {
     /// Starts the helper. Returns false if the job has to stay root instead: a library opens files
     /// by itself, it opens ports by any path, or no helper starts.
     fn start_helper(&self, refusal: Refusal) -> bool {
-        if self.opens_anything || self.calls_anything || self.runs_for_descriptor {
+        if self.opens_anything || self.calls_anything || self.takes_descriptors {
             return false;
         }
         let options = HelperOptions {
@@ -220,9 +221,13 @@ impl Wants {
     }
 
     fn add_grants(&self, rules: &Ruleset) -> io::Result<()> {
-        for Grant { path, kind } in &self.grants {
-            let is_read = *kind == GrantKind::Read;
-            rules.allow(path, if is_read { Access::Read } else { Access::Write })?;
+        for Grant { path, kind, .. } in &self.grants {
+            match kind {
+                GrantKind::Read => rules.allow(path, Access::Read)?,
+                GrantKind::Write => rules.allow(path, Access::Write)?,
+                // It is removed from its folder.
+                GrantKind::Socket => rules.allow(folder_of(path), Access::Write)?,
+            }
         }
         Ok(())
     }

@@ -19,9 +19,9 @@
 //! Invariants:
 //! - H1: a helper reads requests, and no content of files. It copies each request and checks it
 //!   before use. It takes requests from threads of its job alone, by their credentials.
-//! - H2: it walks from folders that it opened at its start, and leaves none of them (openat2). It
-//!   makes no file that runs as its owner, and sets mode and owner of files that the job has open
-//!   for writing. It connects to listed sockets only. Landlock and a list of calls confine it, too.
+//! - H2: it walks from granted folders, and leaves none of them (openat2). It makes no file that
+//!   runs as its owner, and sets mode and owner of files that the job has open for writing. It
+//!   connects to listed sockets only. Landlock and a list of calls confine it, too.
 //! - H3: a thread asks the helper exactly if its user is another than the helper's.
 //! - H4: a helper ends with its job, even if the job is killed. Nothing that the job asks for
 //!   blocks a helper for longer than a file system or the user's command takes.
@@ -69,6 +69,9 @@ pub struct HelperOptions {
     pub name_characters: String,
 }
 
+/// `FUSE_SUPER_MAGIC`. Source: include/uapi/linux/magic.h.
+const FUSE: i64 = 0x6573_5546;
+
 static HELPER: OnceLock<Helper> = OnceLock::new();
 
 /// How to reach the helpers of this process.
@@ -91,6 +94,14 @@ pub fn start(
     options: HelperOptions,
     confine: impl FnOnce() -> io::Result<Confinement>,
 ) -> io::Result<()> {
+    for grant in options.grants.iter().filter(|grant| grant.kind == GrantKind::Write) {
+        let kind = rustix::fs::statfs(&grant.path).map_or(0, |found| found.f_type);
+        if kind as i64 == FUSE {
+            let path = grant.path.display();
+            let what = format!("{path} is a FUSE file system, which may serve one user only");
+            return Err(io::Error::other(what));
+        }
+    }
     let commands = match options.command.is_empty() {
         true => None,
         false => Some(Process::for_commands(options.clone())?),

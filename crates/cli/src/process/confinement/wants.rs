@@ -3,6 +3,7 @@
 //! Each port, file and name of the command line adds to one [`Wants`]. What it forgets is refused
 //! later, in the middle of a job.
 
+use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
@@ -44,8 +45,8 @@ pub(super) struct Wants {
     pub(super) opens_ports_later: bool,
     /// The command that is run for closed files.
     pub(super) command: Vec<String>,
-    /// Whether it is run for a file that only a descriptor of this process leads to.
-    pub(super) runs_for_descriptor: bool,
+    /// Whether something later takes a path of this process's own descriptors, such as /dev/stdout.
+    pub(super) takes_descriptors: bool,
     /// What names of such files contain.
     pub(super) name_characters: String,
     /// Whether the thread that runs it starts only after its starter has given up its rights.
@@ -95,6 +96,8 @@ impl Wants {
                 wants.read(&args.files);
                 // Files are reopened for each pass.
                 wants.takes_user |= args.loops != 1;
+                let is_own = |file: &Address| is_own_descriptor(Path::new(file.target()));
+                wants.takes_descriptors |= args.loops != 1 && args.files.iter().any(is_own);
                 let mapped = args.map.iter().map(|(_, sink)| sink);
                 wants.use_ports(args.output.iter().chain(mapped));
             }
@@ -180,7 +183,7 @@ impl Wants {
     fn inline(&mut self, inline: Option<&InlineOptions>) {
         if let Some(inline) = inline {
             self.publish();
-            self.have_path(&inline.publish.name);
+            self.have_name(&inline.publish.name);
         }
     }
 
@@ -229,8 +232,9 @@ impl Wants {
             match port.scheme() {
                 "log" => {
                     self.have_names();
-                    self.have_path(port.target());
-                    self.call(port.target());
+                    self.have_name(port.target());
+                    // A reader goes on with the next publisher.
+                    self.sockets.extend(places_of(port.target()));
                 }
                 "xdp" => self.calls.push(Need::Maps),
                 "inject" => self.calls.push(Need::Injections),
@@ -240,7 +244,7 @@ impl Wants {
                     self.takes_user = true;
                     self.calls.push(Need::Bells);
                     self.late.has_names = true;
-                    self.have_path(port.target());
+                    self.grant(port.target().into(), GrantKind::Socket);
                     self.sockets.push(port.target().into());
                 }
                 // DPDK's own threads open devices and huge pages, and load drivers.
@@ -279,24 +283,22 @@ impl Wants {
         }
         self.takes_user = true;
         self.command = files.on_close.as_ref().map_or(Vec::new(), |words| words.0.clone());
-        self.runs_for_descriptor = is_own_descriptor(Path::new(path)) && !self.command.is_empty();
-        self.name_characters = path.to_owned();
+        self.takes_descriptors |= is_own_descriptor(Path::new(path)) && !self.command.is_empty();
+        self.name_characters = characters_of_names(path);
         self.late.has_modes |= files.mode.is_some() || files.owner.is_some();
         self.late.has_rings |= files.link_types == LinkTypes::Split;
         let is_timed = |rotation: Rotation| rotation.naming == FileNaming::Timed;
         let is_timed = files.rotation().is_some_and(is_timed);
         // Invalid paths are rejected where they are used.
         for path in striped_paths(path).unwrap_or_default() {
-            let folder = folder_of(Path::new(&path));
-            let folder = if is_timed { folder_of_times(folder) } else { folder };
-            self.grant(folder.to_owned(), GrantKind::Write);
+            self.grant_files(Path::new(&path), is_timed);
         }
     }
 
     fn have_log(&mut self, log: &LogArgs) {
         if let Some(publish) = &log.publish {
             self.publish();
-            self.have_path(&publish.name);
+            self.have_name(&publish.name);
         }
     }
 
@@ -311,30 +313,54 @@ impl Wants {
         self.takes_user = true;
         self.calls.push(Need::Bells);
         self.late.has_names = true;
-        folders_of_names().into_iter().for_each(|folder| self.grant(folder, GrantKind::Sockets));
     }
 
-    /// A reader connects to the next publisher of a name.
-    fn call(&mut self, name: &str) {
-        match name.contains('/') {
-            true => self.sockets.push(name.into()),
-            false => {
-                let folders = folders_of_names().into_iter();
-                self.sockets.extend(folders.map(|folder| folder.join(name)));
-            }
-        }
-    }
-
-    /// A name can also be a path.
-    fn have_path(&mut self, name: &str) {
-        if name.contains('/') {
-            self.grant(folder_of(Path::new(name)).to_owned(), GrantKind::Sockets);
-        }
+    /// A name is looked at, and removed at the end.
+    fn have_name(&mut self, name: &str) {
+        let places = places_of(name).into_iter();
+        self.grants.extend(places.map(|place| Grant::of(place, GrantKind::Socket)));
     }
 
     fn grant(&mut self, path: PathBuf, kind: GrantKind) {
-        self.grants.push(Grant { path, kind });
+        self.grants.push(Grant::of(path, kind));
     }
+
+    /// The files of an output, and no others of its folder.
+    fn grant_files(&mut self, path: &Path, is_timed: bool) {
+        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return; // a pipe or a device has no further files
+        }
+        let folder = folder_of(path);
+        let steady = if is_timed { folder_of_times(folder) } else { folder };
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        self.grants.push(Grant {
+            name_prefix: prefix_of_names(&name).to_owned(),
+            is_deep: steady != folder,
+            ..Grant::of(steady.to_owned(), GrantKind::Write)
+        });
+    }
+}
+
+/// Returns where a name may be published; it can also be a path.
+fn places_of(name: &str) -> Vec<PathBuf> {
+    match name.contains('/') {
+        true => vec![name.into()],
+        false => folders_of_names().into_iter().map(|folder| folder.join(name)).collect(),
+    }
+}
+
+/// Returns what the names of all files of an output begin with: numbers, times and extensions
+/// follow.
+fn prefix_of_names(name: &str) -> &str {
+    let is_end = |&(at, one): &(usize, char)| one == '%' || one == '.' && at > 0;
+    name.char_indices().find(is_end).map_or(name, |(end, _)| &name[..end])
+}
+
+/// Returns the characters that the names of an output's files may have because of its name. Some
+/// conversions of strftime(3) pad with spaces.
+fn characters_of_names(path: &str) -> String {
+    let pads = ["%c", "%e", "%k", "%l", "%r", "%+"].iter().any(|one| path.contains(one));
+    format!("{path}{}", if pads { " " } else { "" })
 }
 
 /// Returns the folder of all folders that a name with conversions of strftime(3) can stand for:
@@ -350,6 +376,21 @@ fn folder_of_times(folder: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_an_output_begin_alike() {
+        for (name, prefix) in [
+            ("x.pcapng", "x"),
+            ("x.pcapng.zst", "x"),
+            ("eth%H.pcapng", "eth"),
+            ("%H.pcapng", ""),
+            (".x.pcapng", ".x"),
+            ("x", "x"),
+        ] {
+            assert_eq!(prefix_of_names(name), prefix, "{name}");
+        }
+        assert_eq!(characters_of_names("x%k"), "x%k ");
+    }
 
     #[test]
     fn a_folder_named_after_the_time_is_below_one_that_is_not() {

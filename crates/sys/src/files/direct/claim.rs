@@ -130,7 +130,7 @@ pub fn link_flags(path: &Path, follows_links: bool) -> i32 {
 /// Returns whether a path is that of a descriptor of this process.
 pub fn is_own_descriptor(path: &Path) -> bool {
     let own = ["/dev/fd", "/proc/self/fd"];
-    ["/dev/stdout", "/dev/stderr"].iter().any(|own| path == Path::new(own))
+    ["/dev/stdin", "/dev/stdout", "/dev/stderr"].iter().any(|own| path == Path::new(own))
         || path.parent().is_some_and(|folder| own.iter().any(|own| folder == Path::new(own)))
 }
 

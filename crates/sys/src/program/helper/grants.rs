@@ -1,4 +1,4 @@
-//! What a helper may open: files and folders that are opened before the job reads anything.
+//! What a helper may open: files and folders that are named before the job reads anything.
 //!
 //! ```text
 //!   path of a request ──► a grant that it begins with ──► its folder, and the rest of the path
@@ -7,6 +7,7 @@
 //!
 //! Source: openat2(2), `RESOLVE_BENEATH`, `RESOLVE_NO_MAGICLINKS`; Linux 5.6.
 
+use std::cmp::Reverse;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -14,20 +15,20 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, mkdirat, openat2, renameat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2, renameat, unlinkat};
 use rustix::io::retry_on_intr;
 
 use crate::inode::{folder_of, open_path};
 
-/// What may be done with a file, or with files below a folder.
+/// What may be done with a file, or with files in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantKind {
     /// Read files, list folders.
     Read,
     /// Also create, write, rename and remove them, and make folders.
     Write,
-    /// Look at sockets, and remove them.
-    Sockets,
+    /// Look at a socket, and remove it.
+    Socket,
 }
 
 /// A file or folder of a job.
@@ -37,6 +38,18 @@ pub struct Grant {
     pub path: PathBuf,
     /// What the job may ask for.
     pub kind: GrantKind,
+    /// What names of files begin with that the job changes. Other files of the folder, such as a
+    /// script for closed files, are not its own.
+    pub name_prefix: String,
+    /// Whether folders in the folder belong to it.
+    pub is_deep: bool,
+}
+
+impl Grant {
+    /// Returns a grant of a file, or of all that is below a folder.
+    pub fn of(path: PathBuf, kind: GrantKind) -> Self {
+        Self { path, kind, name_prefix: String::new(), is_deep: true }
+    }
 }
 
 /// The bits of a mode that a helper sets: not setuid, setgid or sticky.
@@ -51,59 +64,56 @@ const FLAGS: OFlags = OFlags::CREATE
     .union(OFlags::DIRECTORY)
     .union(OFlags::NONBLOCK)
     .union(OFlags::CLOEXEC);
+/// Neither reads nor writes.
+const PLACE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// Opening a pipe does not wait for its other end (H4).
 const ALWAYS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// A grant whose folder is open.
-struct Opened {
-    grant: Grant,
-    /// Whether the path is the folder, and not a file in it.
-    is_folder: bool,
-    folder: File,
-}
-
 /// A path in a folder of a grant.
 struct Place<'a> {
-    opened: &'a Opened,
+    grant: &'a Grant,
+    is_folder: bool,
     rest: PathBuf,
 }
 
-pub(super) struct Grants(Vec<Opened>);
+/// The grants of a job. A folder is opened for each request: it may have been made anew.
+pub(super) struct Grants(Vec<Grant>);
 
 pub(super) fn refused() -> io::Error {
     io::Error::from_raw_os_error(libc::EACCES)
 }
 
 impl Grants {
-    /// Opens the folders. What is not there is not granted.
-    pub(super) fn open(grants: Vec<Grant>) -> Self {
-        let open = |grant: Grant| {
-            let is_folder = grant.path.is_dir();
-            let folder = if is_folder { &grant.path } else { folder_of(&grant.path) };
-            let folder = open_path(folder, OFlags::DIRECTORY).ok()?;
-            Some(Opened { grant, is_folder, folder })
-        };
-        Self(grants.into_iter().filter_map(open).collect())
+    pub(super) fn new(mut grants: Vec<Grant>) -> Self {
+        // The deepest one that covers a path counts.
+        grants.sort_by_key(|grant| Reverse(grant.path.components().count()));
+        Self(grants)
+    }
+
+    /// Tries what each request takes.
+    ///
+    /// # Errors
+    /// Errors from the kernel: it has no `openat2`, or a filter forbids it.
+    pub(super) fn try_out() -> io::Result<()> {
+        openat2(CWD, "/", PLACE, Mode::empty(), ResolveFlags::NO_MAGICLINKS)?;
+        Ok(())
     }
 
     /// Finds a grant for a path that `fits`.
     fn place(&self, path: &Path, fits: impl Fn(GrantKind) -> bool) -> io::Result<Place<'_>> {
-        let place = |opened| Some(Place { opened, rest: Self::rest(opened, path)? });
-        let mut granted = self.0.iter().filter(|opened| fits(opened.grant.kind));
-        granted.find_map(place).ok_or_else(refused)
+        let mut granted = self.0.iter().filter(|grant| fits(grant.kind));
+        granted.find_map(|grant| Place::of(grant, path)).ok_or_else(refused)
     }
 
-    fn rest(opened: &Opened, path: &Path) -> Option<PathBuf> {
-        let granted = &opened.grant.path;
-        if !opened.is_folder {
-            return (path == granted).then(|| path.file_name().map(PathBuf::from)).flatten();
+    /// Finds a grant to change the file at a path.
+    fn place_to_change(&self, path: &Path) -> io::Result<Place<'_>> {
+        let place = self.place(path, |kind| kind == GrantKind::Write)?;
+        let name = place.name().ok_or_else(refused)?.as_encoded_bytes();
+        let is_near = place.grant.is_deep || folder_of(&place.rest) == Path::new(".");
+        match is_near && name.starts_with(place.grant.name_prefix.as_bytes()) {
+            true => Ok(place),
+            false => Err(refused()),
         }
-        let rest = match granted == Path::new(".") && path.is_relative() {
-            true => path,
-            false => path.strip_prefix(granted).ok()?,
-        };
-        let is_folder = rest.as_os_str().is_empty();
-        Some(if is_folder { ".".into() } else { rest.to_owned() })
     }
 
     /// Opens a file or a folder.
@@ -117,23 +127,24 @@ impl Grants {
         if !is_known {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        let fits = |kind| kind == GrantKind::Write || is_read && kind == GrantKind::Read;
+        let place = match is_read {
+            true => self.place(path, |kind| kind != GrantKind::Socket)?,
+            false => self.place_to_change(path)?,
+        };
         let mode = if flags.contains(OFlags::CREATE) { mode & MODE } else { 0 };
-        self.place(path, fits)?.open(flags | ALWAYS, mode)
+        place.open(flags | ALWAYS, mode)
     }
 
     /// Finds what is at a path.
     pub(super) fn find(&self, path: &Path, follows_links: bool) -> io::Result<File> {
         let links = if follows_links { OFlags::empty() } else { OFlags::NOFOLLOW };
-        let flags = OFlags::PATH | OFlags::CLOEXEC | links;
-        Ok(self.place(path, |_| true)?.open(flags, 0)?.into())
+        Ok(self.place(path, |_| true)?.open(PLACE | links, 0)?.into())
     }
 
     pub(super) fn remove(&self, path: &Path) -> io::Result<()> {
-        let is_written = self.place(path, |kind| kind == GrantKind::Write);
-        let place = is_written.or_else(|_| {
-            let found = self.find(path, false)?.metadata()?;
-            let place = self.place(path, |kind| kind == GrantKind::Sockets)?;
+        let place = self.place_to_change(path).or_else(|_| {
+            let place = self.place(path, |kind| kind == GrantKind::Socket)?;
+            let found = File::from(place.open(PLACE | OFlags::NOFOLLOW, 0)?).metadata()?;
             if found.file_type().is_socket() { Ok(place) } else { Err(refused()) }
         })?;
         let (folder, name) = place.split()?;
@@ -141,15 +152,13 @@ impl Grants {
     }
 
     pub(super) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let places = [from, to].map(|path| self.place(path, |kind| kind == GrantKind::Write));
-        let [from, to] = places;
-        let (from, to) = (from?, to?);
+        let (from, to) = (self.place_to_change(from)?, self.place_to_change(to)?);
         let ((from, old), (to, new)) = (from.split()?, to.split()?);
         Ok(renameat(from, old, to, new)?)
     }
 
     pub(super) fn make_folder(&self, path: &Path, mode: u32) -> io::Result<()> {
-        let place = self.place(path, |kind| kind == GrantKind::Write)?;
+        let place = self.place_to_change(path)?;
         let (folder, name) = place.split()?;
         Ok(mkdirat(folder, name, Mode::from_bits_retain(mode & MODE))?)
     }
@@ -157,39 +166,56 @@ impl Grants {
     /// Checks that a path is that of a file which the job may have written. Its name below the
     /// grant has only letters, digits, `._-+:` and `others`.
     pub(super) fn check_written(&self, path: &Path, others: &str) -> io::Result<()> {
-        let place = self.place(path, |kind| kind == GrantKind::Write)?;
+        let place = self.place_to_change(path)?;
         let is_plain = |one: char| {
             one.is_ascii_alphanumeric() || "._-+:/".contains(one) || others.contains(one)
         };
         let is_name = place.rest.to_str().is_some_and(|rest| rest.chars().all(is_plain));
-        // A program would take it for an option.
-        let is_option = path.as_os_str().as_encoded_bytes().starts_with(b"-");
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let is_file = File::from(place.open(flags, 0)?).metadata()?.is_file();
+        // A program could take it for an option.
+        let is_option = |name: &OsStr| name.as_encoded_bytes().starts_with(b"-");
+        let is_option = is_option(path.as_os_str()) || place.name().is_none_or(is_option);
+        let is_file = File::from(place.open(PLACE | OFlags::NOFOLLOW, 0)?).metadata()?.is_file();
         if is_name && !is_option && is_file { Ok(()) } else { Err(refused()) }
     }
 }
 
-impl Place<'_> {
+impl<'a> Place<'a> {
+    /// Returns the place of a path in a grant, if it begins with the grant's.
+    fn of(grant: &'a Grant, path: &Path) -> Option<Self> {
+        let is_folder = grant.kind != GrantKind::Socket && grant.path.is_dir();
+        let rest = match is_folder {
+            false => (path == grant.path).then(|| path.file_name().map(PathBuf::from)).flatten()?,
+            true if grant.path == Path::new(".") && path.is_relative() => path.to_owned(),
+            true => path.strip_prefix(&grant.path).ok()?.to_owned(),
+        };
+        let is_itself = rest.as_os_str().is_empty();
+        Some(Self { grant, is_folder, rest: if is_itself { ".".into() } else { rest } })
+    }
+
+    /// Returns the last name of its path, if that is a name.
+    fn name(&self) -> Option<&OsStr> {
+        match self.rest.components().next_back() {
+            Some(Component::Normal(name)) => Some(name),
+            _ => None,
+        }
+    }
+
     fn open(&self, flags: OFlags, mode: u32) -> io::Result<OwnedFd> {
+        let path = &self.grant.path;
+        let folder =
+            open_path(if self.is_folder { path } else { folder_of(path) }, OFlags::DIRECTORY)?;
         // The user named this file, and may have named a link.
-        let beneath =
-            if self.opened.is_folder { ResolveFlags::BENEATH } else { ResolveFlags::empty() };
+        let beneath = if self.is_folder { ResolveFlags::BENEATH } else { ResolveFlags::empty() };
         let resolve = beneath | ResolveFlags::NO_MAGICLINKS;
         let mode = Mode::from_bits_retain(mode);
-        let opened =
-            retry_on_intr(|| openat2(&self.opened.folder, &self.rest, flags, mode, resolve))?;
-        Ok(opened)
+        Ok(retry_on_intr(|| openat2(&folder, &self.rest, flags, mode, resolve))?)
     }
 
     /// Opens the folder that it is in, and returns its name there.
     fn split(&self) -> io::Result<(OwnedFd, &OsStr)> {
-        let Some(Component::Normal(name)) = self.rest.components().next_back() else {
-            return Err(refused());
-        };
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let name = self.name().ok_or_else(refused)?;
         let rest = folder_of(&self.rest).to_owned();
-        Ok((Place { opened: self.opened, rest }.open(flags, 0)?, name))
+        Ok((Self { rest, ..*self }.open(PLACE | OFlags::DIRECTORY, 0)?, name))
     }
 }
 

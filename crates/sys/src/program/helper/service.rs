@@ -22,7 +22,8 @@ use rustix::fs::OFlags;
 use rustix::io::retry_on_intr;
 use rustix::net::sockopt::set_socket_passcred;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, recvmsg, shutdown,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown, recvmsg, sendmsg, shutdown,
 };
 use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 
@@ -73,9 +74,10 @@ impl Process {
         confine: impl FnOnce() -> io::Result<Confinement>,
     ) -> io::Result<Self> {
         Self::fork(|| {
-            let grants = Grants::open(options.grants);
+            let grants = Grants::new(options.grants);
             assert!(name_confinement(confine()?), "no confinement before the helper's");
             give_up()?;
+            Grants::try_out()?;
             let sockets = options.sockets;
             Ok(Box::new(move |request, file| do_for_files(&grants, &sockets, request, file)))
         })
@@ -84,7 +86,7 @@ impl Process {
     /// Starts the helper for the user's command.
     pub(super) fn for_commands(options: HelperOptions) -> io::Result<Self> {
         Self::fork(|| {
-            let grants = Grants::open(options.grants.clone());
+            let grants = Grants::new(options.grants.clone());
             assert!(name_confinement(Confinement::default()), "no confinement before the helper's");
             give_up_but_programs()?;
             Ok(Box::new(move |request, output| run_command(&grants, &options, request, output)))
@@ -145,9 +147,10 @@ fn serve_job(socket: SeqPacket, job: u32, begin: impl FnOnce() -> io::Result<Wor
         let work = Arc::new(begin()?);
         for _ in 0..THREADS {
             let (socket, work) = (Arc::clone(&socket), Arc::clone(&work));
-            thread::Builder::new()
-                .name("helper".to_owned())
-                .spawn(move || serve(&socket, job, &work))?;
+            thread::Builder::new().name("helper".to_owned()).spawn(move || {
+                serve(&socket, job, &work);
+                exit(0) // without this thread the job would wait for ever
+            })?;
         }
         Ok(process)
     });
@@ -197,15 +200,15 @@ fn leave_the_job(socket: &SeqPacket, job: u32) -> io::Result<OwnedFd> {
     if parent_id() == job { Ok(process) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
-/// Answers requests until no thread of the job can ask any more.
+/// Answers requests until no thread of the job can ask any more, or receiving fails for good.
 fn serve(socket: &SeqPacket, job: u32, work: &Work) {
     let (mut room, mut failures) = ([0; REQUEST_BYTES_MAX], 0);
     while failures < FAILURES_MAX {
         let mut descriptors = Vec::new();
         let bytes = match receive(socket, job, &mut room, &mut descriptors) {
-            Ok(Some(0)) => return,
-            Ok(Some(bytes)) => bytes,
-            Ok(None) => continue,
+            Ok(Received::End) => return,
+            Ok(Received::Request(bytes)) => bytes,
+            Ok(Received::Other) => continue,
             Err(_) => {
                 failures += 1;
                 continue;
@@ -223,38 +226,62 @@ fn serve(socket: &SeqPacket, job: u32, work: &Work) {
             Err(error) => (Answer { error: number_of(&error), status: 0 }, None),
         };
         let opened: Vec<BorrowedFd<'_>> = opened.iter().map(AsFd::as_fd).collect();
-        // It has room for one message. If it fails, the thread sees the end of its socket.
-        let _ = rustix::io::ioctl_fionbio(&asker, true);
-        let _ = SeqPacket::from(asker).send(&answer.encode(), &opened);
+        // If it fails, the thread sees the end of its socket.
+        let _ = send(&asker, &answer.encode(), &opened);
     }
 }
 
-/// Receives a request of the job. `None` for one that was cut, or that another process sent: the
-/// job may have given its socket away.
+/// Sends an answer, and does not wait: there is room for one message.
+fn send(asker: &OwnedFd, bytes: &[u8], opened: &[BorrowedFd<'_>]) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !opened.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(opened));
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let parts = [io::IoSlice::new(bytes)];
+    Ok(retry_on_intr(|| sendmsg(asker, &parts, &mut control, flags))?)
+}
+
+enum Received {
+    /// Bytes of a request of the job.
+    Request(usize),
+    /// A message that was cut, is empty, or that another process sent: the job may have given its
+    /// socket away.
+    Other,
+    /// The job has closed the other end.
+    End,
+}
+
 fn receive(
     socket: &SeqPacket,
     job: u32,
     room: &mut [u8],
     descriptors: &mut Vec<OwnedFd>,
-) -> io::Result<Option<usize>> {
+) -> io::Result<Received> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2), ScmCredentials(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [io::IoSliceMut::new(room)];
     let flags = RecvFlags::CMSG_CLOEXEC;
     let received = retry_on_intr(|| recvmsg(socket, &mut parts, &mut control, flags))?;
-    let mut is_from_job = false;
+    let (mut is_from_job, mut is_message) = (false, false);
     for part in control.drain() {
         match part {
             RecvAncillaryMessage::ScmRights(rights) => descriptors.extend(rights),
             RecvAncillaryMessage::ScmCredentials(sender) => {
+                is_message = true;
                 is_from_job = sender.pid.as_raw_pid() as u32 == job;
             }
             _ => {}
         }
     }
     let is_cut = received.flags.bits() & (libc::MSG_TRUNC | libc::MSG_CTRUNC) as u32 != 0;
-    let is_end = received.bytes == 0;
-    Ok((is_end || is_from_job && !is_cut).then_some(received.bytes))
+    Ok(match received.bytes {
+        // An empty message has a sender, too.
+        0 if !is_message => Received::End,
+        bytes if is_from_job && !is_cut && bytes > 0 => Received::Request(bytes),
+        _ => Received::Other,
+    })
 }
 
 fn number_of(error: &io::Error) -> i32 {
