@@ -173,9 +173,15 @@ fn only_files_of_the_jobs_names_are_changed() {
         fs::write(&script, "x").unwrap();
         fs::create_dir(folder.join("a")).unwrap();
         let grant = Grant::of(folder.to_owned(), GrantKind::Write);
-        start(folder, vec![Grant { name_prefix: "x".to_owned(), is_deep: false, ..grant }]);
+        let named = |prefix: &str| Grant {
+            name_prefix: prefix.to_owned(),
+            is_deep: false,
+            ..grant.clone()
+        };
+        start(folder, vec![named("x"), named("y")]);
         become_nobody();
         Opening::write().create_new().open(&mine).unwrap();
+        Opening::write().create_new().open(&folder.join("y_1")).unwrap();
         assert_eq!(late::run(&[], &mine).unwrap().code(), Some(3));
         for refused in [
             Opening::write().open(&script).map(drop),

@@ -271,6 +271,31 @@ fn a_job_says_that_its_helper_has_ended() {
     assert!(report["total"]["lost"]["write_error"].as_u64() > Some(0), "{report}");
 }
 
+/// The next publisher's folder may be another one, as after a restart of its systemd unit.
+#[test]
+fn a_reader_that_became_nobody_goes_on_with_the_next_publisher() {
+    if nobody().is_none() {
+        return;
+    }
+    let directory = Directory::new("rights-next");
+    let names = directory.0.join("names");
+    let name = names.join("tap").display().to_string();
+    let publish = ["capture", "gen:?rate=10000", "--publish", &name];
+    fs::create_dir(&names).unwrap();
+    let publisher = start(&publish);
+    let mut reader = start(&["count", &format!("log:{name}")]);
+    assert_closed(&end(publisher, "-INT"));
+    fs::remove_dir_all(&names).unwrap();
+    fs::create_dir(&names).unwrap();
+    fs::set_permissions(&names, fs::Permissions::from_mode(0o700)).unwrap();
+    let silent = reader.wait_for(|interval| interval["interval_delivered"] == 0);
+    let publisher = start(&publish);
+    let more = reader.wait_for(|interval| interval["interval_delivered"].as_u64() > Some(0));
+    assert!(more["delivered"].as_u64() > silent["delivered"].as_u64());
+    assert_closed(&end(publisher, "-INT"));
+    assert_closed(&end(reader, "-INT"));
+}
+
 /// Jobs that serve peers at a path become nobody, and the helper removes the path.
 #[test]
 fn sockets_for_peers_need_no_root_either() {

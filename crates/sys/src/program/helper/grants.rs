@@ -99,21 +99,22 @@ impl Grants {
         Ok(())
     }
 
-    /// Finds a grant for a path that `fits`.
-    fn place(&self, path: &Path, fits: impl Fn(GrantKind) -> bool) -> io::Result<Place<'_>> {
-        let mut granted = self.0.iter().filter(|grant| fits(grant.kind));
-        granted.find_map(|grant| Place::of(grant, path)).ok_or_else(refused)
+    /// Finds a place for a path that `fits`.
+    fn place(&self, path: &Path, fits: impl Fn(&Place<'_>) -> bool) -> io::Result<Place<'_>> {
+        let mut places = self.0.iter().filter_map(|grant| Place::of(grant, path));
+        places.find(fits).ok_or_else(refused)
     }
 
-    /// Finds a grant to change the file at a path.
+    /// Finds a place to change the file at a path.
     fn place_to_change(&self, path: &Path) -> io::Result<Place<'_>> {
-        let place = self.place(path, |kind| kind == GrantKind::Write)?;
-        let name = place.name().ok_or_else(refused)?.as_encoded_bytes();
-        let is_near = place.grant.is_deep || folder_of(&place.rest) == Path::new(".");
-        match is_near && name.starts_with(place.grant.name_prefix.as_bytes()) {
-            true => Ok(place),
-            false => Err(refused()),
-        }
+        self.place(path, |place| {
+            let grant = place.grant;
+            let is_near = grant.is_deep || folder_of(&place.rest) == Path::new(".");
+            let prefix = grant.name_prefix.as_bytes();
+            let is_named =
+                place.name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix));
+            grant.kind == GrantKind::Write && is_near && is_named
+        })
     }
 
     /// Opens a file or a folder.
@@ -128,7 +129,7 @@ impl Grants {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         let place = match is_read {
-            true => self.place(path, |kind| kind != GrantKind::Socket)?,
+            true => self.place(path, |place| place.grant.kind != GrantKind::Socket)?,
             false => self.place_to_change(path)?,
         };
         let mode = if flags.contains(OFlags::CREATE) { mode & MODE } else { 0 };
@@ -143,7 +144,7 @@ impl Grants {
 
     pub(super) fn remove(&self, path: &Path) -> io::Result<()> {
         let place = self.place_to_change(path).or_else(|_| {
-            let place = self.place(path, |kind| kind == GrantKind::Socket)?;
+            let place = self.place(path, |place| place.grant.kind == GrantKind::Socket)?;
             let found = File::from(place.open(PLACE | OFlags::NOFOLLOW, 0)?).metadata()?;
             if found.file_type().is_socket() { Ok(place) } else { Err(refused()) }
         })?;
