@@ -21,11 +21,29 @@ use burstline_sys::inode::FileId;
 use burstline_sys::late;
 use burstline_sys::rights;
 pub use burstline_sys::rights::Received;
-pub use burstline_sys::seqpacket::Kind;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags};
+use burstline_sys::seqpacket;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// The most descriptors of a message; the kernel closes more.
 const DESCRIPTORS_MAX: usize = 32;
+
+/// Whether a socket keeps message boundaries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes in order: vhost-user.
+    Stream,
+    /// Messages: memif.
+    Messages,
+}
+
+impl From<Kind> for seqpacket::Kind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Stream => Self::Stream,
+            Kind::Messages => Self::Messages,
+        }
+    }
+}
 
 /// The reason why a socket cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -73,8 +91,12 @@ pub struct Socket {
 /// Flags of all sockets: no call blocks, and no other program inherits them.
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
+fn type_of(kind: Kind) -> SocketType {
+    seqpacket::Kind::from(kind).into()
+}
+
 fn new(kind: Kind) -> io::Result<OwnedFd> {
-    Ok(rustix::net::socket_with(AddressFamily::UNIX, kind.into(), FLAGS, None)?)
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, type_of(kind), FLAGS, None)?)
 }
 
 impl Listener {
@@ -134,7 +156,7 @@ impl Socket {
     /// # Errors
     /// The kernel's error: `NotFound`, `ConnectionRefused`, `PermissionDenied`.
     pub fn connect(path: &Path, kind: Kind) -> io::Result<Self> {
-        late::connect(path, kind, None).map(|socket| Self { socket })
+        late::connect(path, kind.into(), None).map(|socket| Self { socket })
     }
 
     /// Both ends of a connection, for tests.
@@ -142,7 +164,8 @@ impl Socket {
     /// # Errors
     /// The kernel's error.
     pub fn pair(kind: Kind) -> io::Result<[Self; 2]> {
-        let (one, other) = rustix::net::socketpair(AddressFamily::UNIX, kind.into(), FLAGS, None)?;
+        let (one, other) =
+            rustix::net::socketpair(AddressFamily::UNIX, type_of(kind), FLAGS, None)?;
         Ok([Self { socket: one }, Self { socket: other }])
     }
 
