@@ -155,9 +155,9 @@ fn serve_job(socket: SeqPacket, job: u32, begin: impl FnOnce() -> io::Result<Wor
         Ok(process)
     });
     let error = begun.as_ref().err().map_or(0, number_of);
-    // If this fails, the job has ended.
-    let _ = socket.send(&error.to_ne_bytes(), &[]);
-    if let Ok(job) = begun {
+    // A job that does not hear of it has to see the end of the socket.
+    let is_told = socket.send(&error.to_ne_bytes(), &[]).is_ok();
+    if let (Ok(job), true) = (begun, is_told) {
         let ends = [PollFd::new(&job, PollFlags::IN), PollFd::new(&*socket, PollFlags::empty())];
         // Interrupted or not: whatever it returns otherwise is an end.
         let _ = retry_on_intr(|| poll(&mut ends.clone(), None));
