@@ -159,8 +159,10 @@ fn serve_job(socket: SeqPacket, job: u32, begin: impl FnOnce() -> io::Result<Wor
     let is_told = socket.send(&error.to_ne_bytes(), &[]).is_ok();
     if let (Ok(job), true) = (begun, is_told) {
         let ends = [PollFd::new(&job, PollFlags::IN), PollFd::new(&*socket, PollFlags::empty())];
-        // Interrupted or not: whatever it returns otherwise is an end.
-        let _ = retry_on_intr(|| poll(&mut ends.clone(), None));
+        // A kernel without memory is asked again: the job still needs its helper.
+        while poll(&mut ends.clone(), None).is_err() {
+            thread::sleep(Duration::from_millis(10));
+        }
     }
     exit(0)
 }
