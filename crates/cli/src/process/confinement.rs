@@ -5,10 +5,10 @@
 //! ```
 //!
 //! A job started by root becomes nobody. If it creates or removes files later, publishes a name or
-//! connects to one, a helper process does that for it: root without capabilities, which can open
-//! only files below the folders of these files and names (decision 0064). A job whose libraries or
-//! commands need root's number stays root without capabilities (decision 0041). `--user` names
-//! another user, who opens later files in person; `--keep-privileges` leaves everything unchanged.
+//! connects to one, a helper process does that for it: root without capabilities, which opens these
+//! files and names only (decision 0064). A job whose libraries open files by themselves stays root
+//! without capabilities (decision 0041). `--user` names another user, who opens later files in
+//! person; `--keep-privileges` leaves everything unchanged.
 //!
 //! `BURSTLINE_CONFINE` is for tests and for tools that write files from the program's threads.
 //! `log` allows system calls outside the list and records them in the kernel's log. `off` drops

@@ -134,6 +134,7 @@ fn root_becomes_nobody_before_packets_come() {
         &["merge", "gen:?rate=1000", "gen:?rate=1000", "-w", &file],
         &["bounce", "gen:?rate=1000", "null:"],
         &["generate", "-o", "null:", "--rate", "1000"],
+        &["balance", "gen:?rate=1000", "--workers", "2", "-o", "null:"],
         &["switch", "--port", "gen:?rate=1000&pace=yes", "--port", "afpacket:lo"],
     ] {
         let running = start(job);
@@ -176,7 +177,7 @@ fn a_helper_opens_later_files_for_jobs_that_become_nobody() {
         &["capture", "gen:?rate=10000", "-w", &file, "-b", "packets:1000", "-b", "files:2"][..],
         &["capture", "gen:?rate=1000", "--publish", &name],
         &["generate", "-o", &log, "--rate", "1000"],
-        &["balance", "gen:?rate=1000", "--workers", "2", "-o", "null:"],
+        &["balance", "gen:?rate=1000", "--workers", "2", "-o", "null:", "--publish", &name],
         &["replay", REAL, "-o", "null:", "--loops", "0"],
         &["flows", "gen:?rate=1000", "-o", &tree],
     ] {

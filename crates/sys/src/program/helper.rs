@@ -51,7 +51,7 @@ use crate::seqpacket::{Kind, SeqPacket};
 use crate::users;
 pub use grants::{Grant, GrantKind};
 pub(crate) use programs::run;
-use request::{Answer, Request};
+use request::{Answer, Done, Request};
 use service::Process;
 
 /// What a job may ask of its helper.
@@ -181,8 +181,8 @@ impl Helper {
     /// Runs the helper's own command for a file, with its output in `output`.
     pub(crate) fn run(&self, path: &Path, output: BorrowedFd<'_>) -> io::Result<ExitStatus> {
         let commands = self.commands.as_ref().ok_or_else(ended)?;
-        let (answer, _) = ask(&commands.socket, &Request::Run { path }, Some(output))?;
-        Ok(ExitStatus::from_raw(answer.status))
+        let done = ask(&commands.socket, &Request::Run { path }, Some(output))?;
+        Ok(ExitStatus::from_raw(done.status))
     }
 
     /// Connects to the socket at a path; see [`late::connect`](crate::late::connect).
@@ -196,7 +196,7 @@ impl Helper {
     }
 
     fn ask_for_one(&self, request: &Request<'_>) -> io::Result<OwnedFd> {
-        ask(&self.files.socket, request, None)?.1.ok_or_else(ended)
+        ask(&self.files.socket, request, None)?.opened.ok_or_else(ended)
     }
 
     fn ask(&self, request: &Request<'_>, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
@@ -209,7 +209,7 @@ fn ask(
     socket: &SeqPacket,
     request: &Request<'_>,
     file: Option<BorrowedFd<'_>>,
-) -> io::Result<(Answer, Option<OwnedFd>)> {
+) -> io::Result<Done> {
     let [here, there] = SeqPacket::pair()?;
     let descriptors: Vec<_> = [there.as_fd()].into_iter().chain(file).collect();
     socket.send(&request.encode()?, &descriptors).map_err(|error| match error.kind() {
@@ -224,7 +224,7 @@ fn ask(
         return Err(ended());
     }
     match Answer::decode(room) {
-        answer @ Answer { error: 0, .. } => Ok((answer, opened.pop())),
+        Answer { error: 0, status } => Ok(Done { status, opened: opened.pop() }),
         Answer { error, .. } => Err(io::Error::from_raw_os_error(error)),
     }
 }

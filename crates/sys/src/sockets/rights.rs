@@ -14,6 +14,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
 };
+use rustix::process::Pid;
 
 /// A received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +36,23 @@ pub fn send(
     descriptors: &[BorrowedFd<'_>],
     space: &mut [MaybeUninit<u8>],
 ) -> io::Result<usize> {
+    send_with(SendFlags::empty(), socket, bytes, descriptors, space)
+}
+
+/// The same, with these flags of sendmsg(2), too.
+pub(crate) fn send_with(
+    flags: SendFlags,
+    socket: impl AsFd,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+    space: &mut [MaybeUninit<u8>],
+) -> io::Result<usize> {
     let mut control = SendAncillaryBuffer::new(space);
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(ErrorKind::InvalidInput.into());
     }
     let parts = [IoSlice::new(bytes)];
-    let flags = SendFlags::NOSIGNAL;
+    let flags = flags | SendFlags::NOSIGNAL;
     Ok(retry_on_intr(|| rustix::net::sendmsg(&socket, &parts, &mut control, flags))?)
 }
 
@@ -55,18 +67,38 @@ pub fn receive(
     space: &mut [MaybeUninit<u8>],
     into: &mut Vec<OwnedFd>,
 ) -> io::Result<Received> {
+    receive_with_sender(socket, room, space, into).map(|message| message.received)
+}
+
+/// A received message and who sent it.
+pub(crate) struct Message {
+    pub(crate) received: Received,
+    /// The sender's process, if the socket asks for it (`SO_PASSCRED`) and a message came.
+    pub(crate) sender: Option<Pid>,
+}
+
+/// Like [`receive`]; `space` is also for the sender's credentials.
+pub(crate) fn receive_with_sender(
+    socket: impl AsFd,
+    room: &mut [u8],
+    space: &mut [MaybeUninit<u8>],
+    into: &mut Vec<OwnedFd>,
+) -> io::Result<Message> {
     let mut control = RecvAncillaryBuffer::new(space);
     let mut parts = [IoSliceMut::new(room)];
     let flags = RecvFlags::CMSG_CLOEXEC;
     // SIGCONT also interrupts sockets with a timeout. Source: signal(7).
     let message = retry_on_intr(|| rustix::net::recvmsg(&socket, &mut parts, &mut control, flags))?;
+    let mut sender = None;
     for part in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = part {
-            into.extend(rights);
+        match part {
+            RecvAncillaryMessage::ScmRights(rights) => into.extend(rights),
+            RecvAncillaryMessage::ScmCredentials(credentials) => sender = Some(credentials.pid),
+            _ => {}
         }
     }
     let is_cut = message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
-    Ok(Received { bytes: message.bytes, is_cut })
+    Ok(Message { received: Received { bytes: message.bytes, is_cut }, sender })
 }
 
 /// Sends one byte, with a descriptor if given.

@@ -84,8 +84,6 @@ impl Wants {
             Verb::Balance(args) => {
                 wants.read(&args.source.sources);
                 wants.have_log(&args.log);
-                // Its workers come and go by name.
-                wants.publish();
             }
             Verb::Bounce(args) => {
                 wants.use_ports([&args.from, &args.to]);
@@ -182,8 +180,7 @@ impl Wants {
 
     fn inline(&mut self, inline: Option<&InlineOptions>) {
         if let Some(inline) = inline {
-            self.publish();
-            self.have_name(&inline.publish.name);
+            self.publish(&inline.publish.name);
         }
     }
 
@@ -201,7 +198,7 @@ impl Wants {
             (self.late.has_rings, self.late.has_names) = (true, true);
         }
         if targets.iter().any(|target| target.scheme() == "log") {
-            self.publish();
+            make_folder_of_names();
         }
     }
 
@@ -231,8 +228,7 @@ impl Wants {
         for port in ports {
             match port.scheme() {
                 "log" => {
-                    self.have_names();
-                    self.have_name(port.target());
+                    self.have_sockets(places_of(port.target()));
                     // A reader goes on with the next publisher.
                     self.sockets.extend(places_of(port.target()));
                 }
@@ -241,10 +237,7 @@ impl Wants {
                 // The control thread serves peers at this path one after another, and removes the
                 // path.
                 "vhost" | "memif" => {
-                    self.takes_user = true;
-                    self.calls.push(Need::Bells);
-                    self.late.has_names = true;
-                    self.grant(port.target().into(), GrantKind::Socket);
+                    self.have_sockets(vec![port.target().into()]);
                     self.sockets.push(port.target().into());
                 }
                 // DPDK's own threads open devices and huge pages, and load drivers.
@@ -297,28 +290,21 @@ impl Wants {
 
     fn have_log(&mut self, log: &LogArgs) {
         if let Some(publish) = &log.publish {
-            self.publish();
-            self.have_name(&publish.name);
+            self.publish(&publish.name);
         }
     }
 
-    fn publish(&mut self) {
-        // If it cannot be created, the publishing code reports the error.
-        let _ = folder_to_publish();
-        self.have_names();
+    fn publish(&mut self, name: &str) {
+        make_folder_of_names();
+        self.have_sockets(places_of(name));
     }
 
-    /// Names are created, removed and looked up.
-    fn have_names(&mut self) {
+    /// Peers come and go at these paths, which are looked at, and removed at the end.
+    fn have_sockets(&mut self, paths: Vec<PathBuf>) {
         self.takes_user = true;
         self.calls.push(Need::Bells);
         self.late.has_names = true;
-    }
-
-    /// A name is looked at, and removed at the end.
-    fn have_name(&mut self, name: &str) {
-        let places = places_of(name).into_iter();
-        self.grants.extend(places.map(|place| Grant::of(place, GrantKind::Socket)));
+        paths.into_iter().for_each(|path| self.grant(path, GrantKind::Socket));
     }
 
     fn grant(&mut self, path: PathBuf, kind: GrantKind) {
@@ -339,6 +325,11 @@ impl Wants {
             ..Grant::of(steady.to_owned(), GrantKind::Write)
         });
     }
+}
+
+/// If it cannot be created, the publishing code reports the error.
+fn make_folder_of_names() {
+    let _ = folder_to_publish();
 }
 
 /// Returns where a name may be published; it can also be a path.

@@ -181,16 +181,20 @@ impl Grants {
 }
 
 impl<'a> Place<'a> {
-    /// Returns the place of a path in a grant, if it begins with the grant's.
+    /// Returns the place of a path in a grant, if it begins with the grant's. Cost: a system call
+    /// if it is the grant's, otherwise none.
     fn of(grant: &'a Grant, path: &Path) -> Option<Self> {
-        let is_folder = grant.kind != GrantKind::Socket && grant.path.is_dir();
-        let rest = match is_folder {
-            false => (path == grant.path).then(|| path.file_name().map(PathBuf::from)).flatten()?,
-            true if grant.path == Path::new(".") && path.is_relative() => path.to_owned(),
-            true => path.strip_prefix(&grant.path).ok()?.to_owned(),
+        let rest = match grant.path == Path::new(".") && path.is_relative() {
+            true => path,
+            false => path.strip_prefix(&grant.path).ok()?,
         };
-        let is_itself = rest.as_os_str().is_empty();
-        Some(Self { grant, is_folder, rest: if is_itself { ".".into() } else { rest } })
+        let (is_folder, rest) = match rest.as_os_str().is_empty() {
+            false => (true, rest),
+            true if grant.path.is_dir() => (true, Path::new(".")),
+            true => (false, Path::new(path.file_name()?)),
+        };
+        let is_covered = !is_folder || grant.kind != GrantKind::Socket;
+        is_covered.then(|| Self { grant, is_folder, rest: rest.to_owned() })
     }
 
     /// Returns the last name of its path, if that is a name.

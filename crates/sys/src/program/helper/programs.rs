@@ -1,8 +1,8 @@
 //! The user's command for files that a job has closed.
 //!
-//! A thread of the job may start no program. So the helper knows the command from its start, and a
-//! request names only the file. Threads that start commands are no threads for other requests: they
-//! have no list of calls and no ruleset, as the programs need more than the helper does.
+//! A thread of the job may start no program. So a helper knows the command from its start, and a
+//! request names only the file. It is a process of its own, without a list of calls or a ruleset,
+//! because programs need more than the helper for files.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;

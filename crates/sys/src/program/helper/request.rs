@@ -16,6 +16,7 @@
 //! is not given.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
@@ -39,12 +40,20 @@ const CONNECT: u8 = 6;
 const RUN: u8 = 7;
 const FIND: u8 = 8;
 
-/// What became of a request.
+/// What was done for a request.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// How the command ended, as wait(2) says it; otherwise 0.
+    pub(super) status: i32,
+    pub(super) opened: Option<OwnedFd>,
+}
+
+/// The bytes that answer a request; a descriptor may come with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     /// An error number, or 0.
     pub(super) error: i32,
-    /// How the command ended, as wait(2) says it; otherwise 0.
+    /// That of [`Done`].
     pub(super) status: i32,
 }
 

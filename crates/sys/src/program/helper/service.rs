@@ -10,9 +10,9 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
-use std::os::unix::process::{ExitStatusExt, parent_id};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{self, exit};
+use std::process::exit;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,18 +21,16 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
 use rustix::io::retry_on_intr;
 use rustix::net::sockopt::set_socket_passcred;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, Shutdown, recvmsg, sendmsg, shutdown,
-};
-use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
+use rustix::net::{SendFlags, Shutdown, shutdown};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, getpid, getppid, pidfd_open, waitpid};
 
 use super::HelperOptions;
 use super::grants::{Grants, MODE, link_to, refused};
 use super::programs::run;
-use super::request::{Answer, REQUEST_BYTES_MAX, Request};
+use super::request::{Answer, Done, REQUEST_BYTES_MAX, Request};
 use crate::late::set_directly;
 use crate::privileges::{Confinement, give_up, give_up_but_programs, name_confinement};
+use crate::rights;
 use crate::seqpacket::{Kind, SeqPacket, connected};
 
 /// Threads of a helper: the next file is opened while others are removed.
@@ -56,10 +54,8 @@ const CONNECTING: Duration = Duration::from_secs(10);
 /// How long a job waits for the end of its helper.
 const ENDING: Duration = Duration::from_secs(2);
 
-/// The answer to a request, and what was opened for it.
-type Outcome = io::Result<(Answer, Option<OwnedFd>)>;
 /// Does what a request asks for. It may come with a descriptor.
-type Work = Box<dyn Fn(&Request<'_>, Option<OwnedFd>) -> Outcome + Send + Sync>;
+type Work = Box<dyn Fn(&Request<'_>, Option<OwnedFd>) -> io::Result<Done> + Send + Sync>;
 
 /// A helper's process, as the job has it.
 pub(super) struct Process {
@@ -98,7 +94,7 @@ impl Process {
         let [ours, theirs] = SeqPacket::pair()?;
         // Set before the job may send: each request has its sender's process.
         set_socket_passcred(&theirs, true)?;
-        let job = process::id();
+        let job = getpid();
         // SAFETY: the call copies this thread alone. No other thread holds a lock now (H5), and
         // libc frees its own in the new process, which never returns from here.
         let process = match unsafe { libc::fork() } {
@@ -141,7 +137,7 @@ impl Process {
 /// Runs a helper until the job ends, and never returns. The job hears 0, or the number of the error
 /// that kept the helper from starting.
 #[expect(clippy::disallowed_methods, reason = "what the job owns has copies here: they stay")]
-fn serve_job(socket: SeqPacket, job: u32, begin: impl FnOnce() -> io::Result<Work>) -> ! {
+fn serve_job(socket: SeqPacket, job: Pid, begin: impl FnOnce() -> io::Result<Work>) -> ! {
     let socket = Arc::new(socket);
     let begun = leave_the_job(&socket, job).and_then(|process| {
         let work = Arc::new(begin()?);
@@ -170,7 +166,7 @@ fn serve_job(socket: SeqPacket, job: u32, begin: impl FnOnce() -> io::Result<Wor
 /// Closes all descriptors but the socket: else a pipe of the job would stay open after it. Survives
 /// signals to the job's group, because the job asks for its last files after them. Returns the
 /// job's process.
-fn leave_the_job(socket: &SeqPacket, job: u32) -> io::Result<OwnedFd> {
+fn leave_the_job(socket: &SeqPacket, job: Pid) -> io::Result<OwnedFd> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     for standard in 0..3 {
         // SAFETY: the call takes two numbers. Nothing in this process owns the standard
@@ -196,14 +192,13 @@ fn leave_the_job(socket: &SeqPacket, job: u32) -> io::Result<OwnedFd> {
         // a program would inherit.
         unsafe { libc::signal(signal, nothing) };
     }
-    let parent = Pid::from_raw(job as i32).ok_or(io::ErrorKind::NotFound)?;
-    let process = pidfd_open(parent, PidfdFlags::empty())?;
+    let process = pidfd_open(job, PidfdFlags::empty())?;
     // Only then it is certainly the job's.
-    if parent_id() == job { Ok(process) } else { Err(io::ErrorKind::NotFound.into()) }
+    if getppid() == Some(job) { Ok(process) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
 /// Answers requests until no thread of the job can ask any more, or receiving fails for good.
-fn serve(socket: &SeqPacket, job: u32, work: &Work) {
+fn serve(socket: &SeqPacket, job: Pid, work: &Work) {
     let (mut room, mut failures) = ([0; REQUEST_BYTES_MAX], 0);
     while failures < FAILURES_MAX {
         let mut descriptors = Vec::new();
@@ -223,26 +218,17 @@ fn serve(socket: &SeqPacket, job: u32, work: &Work) {
             Some(request) => work(&request, descriptors.next()),
             None => Err(refused()),
         };
-        let (answer, opened) = match outcome {
-            Ok(done) => done,
-            Err(error) => (Answer { error: number_of(&error), status: 0 }, None),
+        let (error, done) = match outcome {
+            Ok(done) => (0, done),
+            Err(error) => (number_of(&error), Done::default()),
         };
-        let opened: Vec<BorrowedFd<'_>> = opened.iter().map(AsFd::as_fd).collect();
-        // If it fails, the thread sees the end of its socket.
-        let _ = send(&asker, &answer.encode(), &opened);
+        let answer = Answer { error, status: done.status }.encode();
+        let opened: Vec<BorrowedFd<'_>> = done.opened.iter().map(AsFd::as_fd).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        // It does not wait: there is room for one message. If it fails, the thread sees the end of
+        // its socket.
+        let _ = rights::send_with(SendFlags::DONTWAIT, &asker, &answer, &opened, &mut space);
     }
-}
-
-/// Sends an answer, and does not wait: there is room for one message.
-fn send(asker: &OwnedFd, bytes: &[u8], opened: &[BorrowedFd<'_>]) -> io::Result<usize> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !opened.is_empty() {
-        control.push(SendAncillaryMessage::ScmRights(opened));
-    }
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    let parts = [io::IoSlice::new(bytes)];
-    Ok(retry_on_intr(|| sendmsg(asker, &parts, &mut control, flags))?)
 }
 
 enum Received {
@@ -257,31 +243,18 @@ enum Received {
 
 fn receive(
     socket: &SeqPacket,
-    job: u32,
+    job: Pid,
     room: &mut [u8],
     descriptors: &mut Vec<OwnedFd>,
 ) -> io::Result<Received> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2), ScmCredentials(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut parts = [io::IoSliceMut::new(room)];
-    let flags = RecvFlags::CMSG_CLOEXEC;
-    let received = retry_on_intr(|| recvmsg(socket, &mut parts, &mut control, flags))?;
-    let (mut is_from_job, mut is_message) = (false, false);
-    for part in control.drain() {
-        match part {
-            RecvAncillaryMessage::ScmRights(rights) => descriptors.extend(rights),
-            RecvAncillaryMessage::ScmCredentials(sender) => {
-                is_message = true;
-                is_from_job = sender.pid.as_raw_pid() as u32 == job;
-            }
-            _ => {}
-        }
-    }
-    let is_cut = received.flags.bits() & (libc::MSG_TRUNC | libc::MSG_CTRUNC) as u32 != 0;
-    Ok(match received.bytes {
+    let message = rights::receive_with_sender(socket, room, &mut space, descriptors)?;
+    Ok(match (message.sender, message.received) {
         // An empty message has a sender, too.
-        0 if !is_message => Received::End,
-        bytes if is_from_job && !is_cut && bytes > 0 => Received::Request(bytes),
+        (None, rights::Received { bytes: 0, .. }) => Received::End,
+        (Some(sender), rights::Received { bytes, is_cut: false }) if sender == job && bytes > 0 => {
+            Received::Request(bytes)
+        }
         _ => Received::Other,
     })
 }
@@ -295,11 +268,11 @@ fn run_command(
     options: &HelperOptions,
     request: &Request<'_>,
     output: Option<OwnedFd>,
-) -> Outcome {
+) -> io::Result<Done> {
     let Request::Run { path } = *request else { return Err(refused()) };
     grants.check_written(path, &options.name_characters)?;
     let ended = run(&options.command, path, output.ok_or_else(refused)?)?;
-    Ok((Answer { error: 0, status: ended.into_raw() }, None))
+    Ok(Done { status: ended.into_raw(), opened: None })
 }
 
 fn do_for_files(
@@ -307,25 +280,31 @@ fn do_for_files(
     sockets: &[PathBuf],
     request: &Request<'_>,
     file: Option<OwnedFd>,
-) -> Outcome {
+) -> io::Result<Done> {
     let opened = match *request {
-        Request::Open { path, flags, mode } => Some(grants.open_file(path, flags, mode)?),
-        Request::Find { path, follows_links } => Some(grants.find(path, follows_links)?.into()),
+        Request::Open { path, flags, mode } => grants.open_file(path, flags, mode)?,
+        Request::Find { path, follows_links } => grants.find(path, follows_links)?.into(),
         Request::Connect { path, kind, timeout } => {
             // The job may not choose what it connects to.
             let is_listed = sockets.iter().any(|listed| listed == path);
             let socket = if is_listed { grants.find(path, false)? } else { return Err(refused()) };
-            Some(connect(&socket, kind, timeout)?)
+            connect(&socket, kind, timeout)?
         }
-        Request::Remove { path } => grants.remove(path).map(|()| None)?,
-        Request::Rename { from, to } => grants.rename(from, to).map(|()| None)?,
-        Request::MakeFolder { path, mode } => grants.make_folder(path, mode).map(|()| None)?,
-        Request::SetOwnerAndMode { user, group, mode } => {
-            set_owner_and_mode(file.ok_or_else(refused)?, [user, group], mode).map(|()| None)?
-        }
-        Request::Run { .. } => return Err(refused()),
+        _ => return change(grants, request, file).map(|()| Done::default()),
     };
-    Ok((Answer::default(), opened))
+    Ok(Done { status: 0, opened: Some(opened) })
+}
+
+fn change(grants: &Grants, request: &Request<'_>, file: Option<OwnedFd>) -> io::Result<()> {
+    match *request {
+        Request::Remove { path } => grants.remove(path),
+        Request::Rename { from, to } => grants.rename(from, to),
+        Request::MakeFolder { path, mode } => grants.make_folder(path, mode),
+        Request::SetOwnerAndMode { user, group, mode } => {
+            set_owner_and_mode(file.ok_or_else(refused)?, [user, group], mode)
+        }
+        _ => Err(refused()),
+    }
 }
 
 /// Connects to the socket that was found: its path may lead elsewhere by now.
