@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use burstline_log::Burst;
 
 use crate::runtime::Job;
-use crate::work::{report, run_works};
+use crate::work::{Unhurried, Work, report, run_works};
 use crate::{EngineError, Inlet, Report, Run, Threads, Verifier};
 
 /// Name of the threads that count.
@@ -19,7 +19,7 @@ const STAGE: &str = "poll";
 /// If the threads cannot be started, pinned or given their scheduling class. Later failures of a
 /// source are in the report's `errors`; the other sources are counted to their end.
 pub fn count(sources: Vec<Inlet>, threads: &Threads, run: &Run<'_>) -> Result<Report, EngineError> {
-    run_to_completion(sources, |_| |_: &Burst<'_>| {}, threads, run)
+    complete(sources, |_| Unhurried(|_: &Burst<'_>| {}), threads, run)
 }
 
 /// Like [`count`], but also passes every packet to `verifier`. The workers take turns with it, one
@@ -36,7 +36,7 @@ pub fn count_verified(
     let see = |burst: &Burst<'_>| {
         verifier.lock().unwrap_or_else(PoisonError::into_inner).see(burst);
     };
-    run_to_completion(sources, |_| see, threads, run)
+    complete(sources, |_| Unhurried(see), threads, run)
 }
 
 /// Receives, processes and releases packets, on threads as [`count`]. `work_for` takes a source
@@ -46,6 +46,15 @@ pub fn count_verified(
 /// # Errors
 /// As [`count`].
 pub fn run_to_completion<W: FnMut(&Burst<'_>) + Send>(
+    sources: Vec<Inlet>,
+    work_for: impl FnMut(usize) -> W,
+    threads: &Threads,
+    run: &Run<'_>,
+) -> Result<Report, EngineError> {
+    complete(sources, work_for, threads, run)
+}
+
+fn complete<W: Work<Outcome = ()>>(
     mut sources: Vec<Inlet>,
     mut work_for: impl FnMut(usize) -> W,
     threads: &Threads,

@@ -206,6 +206,7 @@ impl<'a> Recording<'a> {
 
 impl Work for Recording<'_> {
     type Outcome = TableEnd;
+    const GATHERS: bool = true;
 
     #[inline]
     fn see(&mut self, lent: &Lent<'_>) {

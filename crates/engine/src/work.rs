@@ -27,6 +27,7 @@ use std::thread;
 use burstline_log::{Burst, SCRATCH_PACKETS, Scratch};
 use burstline_port::{Lent, Losses, PortAccount, Received};
 
+use crate::runtime::logs::receive::nap_of;
 use crate::runtime::{self, Crew, Job, Next, Pause, Polled, Post, Round, Span, Step, Tally, tally};
 use crate::{EngineError, Inlet, PortReport, Report};
 
@@ -34,6 +35,9 @@ use crate::{EngineError, Inlet, PortReport, Report};
 pub(crate) trait Work: Send {
     /// The result at the end.
     type Outcome: Send;
+
+    /// Whether packets may gather before it sees them: nobody needs each of them soon.
+    const GATHERS: bool = false;
 
     /// Processes a burst in place.
     fn see(&mut self, lent: &Lent<'_>);
@@ -60,6 +64,21 @@ impl<W: FnMut(&Burst<'_>) + Send> Work for W {
     #[inline]
     fn see(&mut self, lent: &Lent<'_>) {
         self(&lent.burst);
+    }
+
+    fn end(self) {}
+}
+
+/// A closure whose packets may gather.
+pub(crate) struct Unhurried<F>(pub(crate) F);
+
+impl<F: FnMut(&Burst<'_>) + Send> Work for Unhurried<F> {
+    type Outcome = ();
+    const GATHERS: bool = true;
+
+    #[inline]
+    fn see(&mut self, lent: &Lent<'_>) {
+        (self.0)(&lent.burst);
     }
 
     fn end(self) {}
@@ -229,13 +248,17 @@ struct Worker<'a, W> {
     work: W,
     counted: Counted<()>,
     is_ended: bool,
+    /// How long the source can be left alone, in ns, as of the last look; 0 if packets must not
+    /// gather.
+    nap_ns: u64,
 }
 
 impl<'a, W: Work> Worker<'a, W> {
     fn new(job: &'a Job<'a>, index: usize, source: &'a mut Inlet, work: W) -> Self {
         let (tally, span) = (Tally::default(), Span::default());
         let counted = Counted { index, tally, span, error: None, outcome: () };
-        Self { job, index, source, scratch: Scratch::new(), work, counted, is_ended: false }
+        let scratch = Scratch::new();
+        Self { job, index, source, scratch, work, counted, is_ended: false, nap_ns: 0 }
     }
 }
 
@@ -263,7 +286,7 @@ impl<W: Work> Worker<'_, W> {
     }
 
     fn wait(&mut self, pause: Pause<'_>) -> bool {
-        pause.on(std::iter::once(self.source.port()))
+        pause.on_deep(std::iter::once(self.source.port()), self.nap_ns)
     }
 
     #[inline]
@@ -274,6 +297,9 @@ impl<W: Work> Worker<'_, W> {
 
     fn show_losses(&mut self) -> u64 {
         let account = self.source.port.account();
+        if W::GATHERS {
+            self.nap_ns = nap_of(self.source.port(), &account);
+        }
         self.work.hear(&account);
         self.job.show_account(self.index, account, self.counted.tally.packets)
     }

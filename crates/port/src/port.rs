@@ -220,6 +220,12 @@ pub trait Port: Send {
         None
     }
 
+    /// Whether packets come into its queue while nobody polls it. Otherwise they wait in the device,
+    /// which has less room.
+    fn fills_alone(&self) -> bool {
+        true
+    }
+
     /// Returns a descriptor that is readable when packets are ready; `None` if it must be polled.
     fn readiness(&self) -> Option<BorrowedFd<'_>> {
         None

@@ -205,6 +205,30 @@ fn a_thread_that_has_nothing_to_do_sleeps_and_is_woken_by_packets() {
 }
 
 #[test]
+fn packets_that_nobody_needs_at_once_gather_between_sleeps() {
+    let Some(bed) = Bed::or_skip() else { return };
+    let directory = Directory::new("live-gather");
+    for (job, gathers) in [
+        ("count", true),
+        ("capture -w null:", true),
+        ("flows", true),
+        ("count --poll interrupt", false),
+        ("count --poll busy", false),
+    ] {
+        let live = Live::start(&bed, &directory, &format!("{job} xdp:{FAR}"));
+        let sink = format!("afpacket:{NEAR}");
+        // A packet each 10 us: a thread that spins for 50 us after each would never sleep.
+        let words = ["generate", "-o", &sink, "--rate", "100k", "--packets", "50000", "-q"];
+        bed.near.command(PROGRAM, &words).unwrap();
+        let report = live.stop();
+        let stage = &report["stages"][0];
+        let [slept, woken] = ["sleeps", "wakes"].map(|key| stage[key].as_u64().unwrap());
+        // A sleep that a packet ends is followed by one that none ends, at most.
+        assert_eq!(slept > 2 * woken + 100, gathers, "{job}: {stage}");
+    }
+}
+
+#[test]
 fn what_the_loopback_carries_is_counted_once() {
     let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("live-loopback");

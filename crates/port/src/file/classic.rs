@@ -1,6 +1,6 @@
 //! Encodes classic pcap in nanoseconds or microseconds.
 
-use burstline_wire::files::{EncodeError, PacketToWrite, PcapNsEncoder};
+use burstline_wire::files::{EncodeError, PacketToWrite, PcapNsEncoder, PlainItem};
 use burstline_wire::headers::LinkType;
 
 /// Magic number of a file in microseconds. Source: draft-ietf-opsawg-pcap, section 4.
@@ -30,7 +30,15 @@ impl ClassicEncoder {
         bytes
     }
 
+    /// Writes a record of a whole packet. Returns its length, 0 if `out` has no room or the packet is
+    /// too long.
+    #[inline]
+    pub(super) fn plain(&self, out: &mut [u8], packet: &PlainItem<'_>) -> usize {
+        self.packet(out, &PacketToWrite::new(packet.bytes, packet.time_ns)).unwrap_or(0)
+    }
+
     /// Writes a record. Returns its length, 0 if `out` has no room.
+    #[inline]
     pub(super) fn packet(
         &self,
         out: &mut [u8],

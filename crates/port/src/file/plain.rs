@@ -3,7 +3,8 @@
 use std::io;
 
 use burstline_wire::files::{
-    Counters, EncodeError, InterfaceDescription, PacketToWrite, PcapngEncoder, SectionDescription,
+    Counters, EncodeError, InterfaceDescription, PacketToWrite, PcapngEncoder, PlainItem, PlainRun,
+    SectionDescription,
 };
 use burstline_wire::headers::LinkType;
 
@@ -80,6 +81,28 @@ impl Plain {
         })?;
         self.buffered += u64::from(put.is_ok());
         Ok(put)
+    }
+
+    /// Adds packets of one interface that need no options, until the buffer has no room.
+    #[inline]
+    pub(super) fn plain_packets(&mut self, interface: u32, packets: &[PlainItem<'_>]) -> PlainRun {
+        let mut run = PlainRun::default();
+        for packet in packets {
+            let room = &mut self.buffer[self.filled..];
+            let filled = match &self.encoder {
+                Encoder::Pcapng(encoder) => encoder.plain(room, interface, packet),
+                Encoder::Classic(encoder) => encoder.plain(room, packet),
+            };
+            if filled == 0 {
+                break;
+            }
+            self.filled += filled;
+            run.packets += 1;
+            run.bytes += packet.bytes.len() as u64;
+            run.latest_ns = run.latest_ns.max(packet.time_ns);
+        }
+        self.buffered += run.packets as u64;
+        run
     }
 
     pub(super) fn statistics(&mut self, interface: u32, time_ns: u64, counters: &Counters) -> Put {

@@ -170,6 +170,10 @@ impl<P: Port + ?Sized> Port for FaultInjector<P> {
         self.inner.wait(timeout_ns)
     }
 
+    fn fills_alone(&self) -> bool {
+        self.inner.fills_alone()
+    }
+
     fn readiness(&self) -> Option<BorrowedFd<'_>> {
         self.inner.readiness()
     }

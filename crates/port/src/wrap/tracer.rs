@@ -55,6 +55,10 @@ impl<P: Port + ?Sized> Port for Tracer<P> {
         self.inner.wait(timeout_ns)
     }
 
+    fn fills_alone(&self) -> bool {
+        self.inner.fills_alone()
+    }
+
     fn readiness(&self) -> Option<BorrowedFd<'_>> {
         self.inner.readiness()
     }

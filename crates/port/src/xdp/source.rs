@@ -51,6 +51,8 @@ pub(super) struct XdpSource {
     pending: Option<Taken>,
     /// A fatal error of the socket.
     failure: Option<XdpError>,
+    /// Not if the driver takes packets only when it is asked to.
+    fills_alone: bool,
     delivered: u64,
     merged: u64,
     without_time: u64,
@@ -103,6 +105,7 @@ impl XdpSource {
             tai_offset_ns: clock::tai_offset_ns(),
             pending: None,
             failure: None,
+            fills_alone: settings.socket.busy_poll_packets.is_none(),
             delivered: 0,
             merged: 0,
             without_time: 0,
@@ -320,6 +323,10 @@ impl Port for XdpSource {
         self.judge.enter_into(&mut account);
         self.note_oddities(&mut account);
         account
+    }
+
+    fn fills_alone(&self) -> bool {
+        self.fills_alone
     }
 
     fn readiness(&self) -> Option<BorrowedFd<'_>> {

@@ -4,7 +4,9 @@ use std::mem;
 use std::thread::Thread;
 
 use burstline_log::{Ending, Writer};
-use burstline_port::{PortError, PortTable, Received, RingFill, RingKind, Source};
+use burstline_port::{
+    Port, PortAccount, PortError, PortTable, Received, RingFill, RingKind, Source,
+};
 
 use super::LogCounts;
 use super::record::NAP_LEAST_NS;
@@ -21,8 +23,12 @@ const PACKET_NS: u64 = 100;
 /// The longest time that packets gather, in ns; readers of a log nap longer than that.
 const NAP_MOST_NS: u64 = 1_000_000;
 
-/// Returns how long a source with these queues can be left alone, in ns; 0 if not at all or
-/// unknown.
+/// Returns how long a source with this account can be left alone, in ns; 0 if not at all or unknown.
+pub(crate) fn nap_of(port: &dyn Port, account: &PortAccount) -> u64 {
+    if port.fills_alone() { nap_ns(&account.rings) } else { 0 }
+}
+
+/// Returns how long these queues last, in ns.
 fn nap_ns(rings: &[RingFill]) -> u64 {
     let queues = rings.iter().filter(|ring| ring.ring == RingKind::Rx);
     let least = queues.map(|ring| ring.size / 4 * PACKET_NS).min().unwrap_or(0);
@@ -165,11 +171,11 @@ impl<'a, I: Intake> Receiver<'a, I> {
         }
     }
 
-    /// Lets packets gather if only readers of a published log get them. Such readers look at the
-    /// log every few milliseconds. So this thread need not take each packet immediately, which
-    /// would cost it a core (decision 0059).
-    pub(crate) fn gathering(self, is_for_readers: bool) -> Self {
-        Self { gathers: is_for_readers, ..self }
+    /// Lets packets gather if nobody needs each of them soon: they go into a file, or to readers of
+    /// a published log, who look at it every few milliseconds. To take each packet immediately would
+    /// cost a core (decision 0065).
+    pub(crate) fn gathering(self, gathers: bool) -> Self {
+        Self { gathers, ..self }
     }
 
     /// Polls idle sources every `look_ns`, for their promises.
@@ -232,7 +238,7 @@ impl<I: Intake> Step for Receiver<'_, I> {
         let mut nap = if self.gathers { NAP_MOST_NS } else { 0 };
         let show = |hand: &Hand<'_>| {
             let account = hand.source.port.account();
-            nap = if hand.is_ended { nap } else { nap.min(nap_ns(&account.rings)) };
+            nap = if hand.is_ended { nap } else { nap.min(nap_of(hand.source.port(), &account)) };
             self.job.show_account(hand.index, account, hand.received)
         };
         self.lost = self.hands.iter().map(show).sum();

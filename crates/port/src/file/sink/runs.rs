@@ -5,8 +5,8 @@
 //!       '--- batch, batch, ... until one stops ---'
 //! ```
 
-use burstline_log::{Burst, Flags, PlainPacket};
-use burstline_wire::files::PlainItem;
+use burstline_log::{Burst, Desc, Flags};
+use burstline_wire::files::{PlainItem, PlainRun};
 
 use super::{Body, Described, FileSink};
 use crate::Tally;
@@ -20,21 +20,19 @@ impl FileSink {
     /// wrote.
     #[inline]
     pub(super) fn put_plain(&mut self, burst: &Burst<'_>) -> usize {
-        let mut ahead = burst.plain_packets();
-        let Some(port) = ahead.next().map(|first| first.desc.port()) else { return 0 };
+        let mut ahead = burst.packets().map(|packet| packet.desc());
+        let Some(port) = ahead.next().map(|first| first.port()) else { return 0 };
         let Described::As(interface) = self.described[usize::from(port)] else { return 0 };
-        let Body::Segmented(body) = &mut self.body else { return 0 };
         if self.gaps[usize::from(port)] > 0 {
             return 0;
         }
-        let is_plain = |packet: &PlainPacket<'_>| {
-            packet.desc.port() == port && !packet.desc.flags().contains(Flags::OUTGOING)
-        };
+        let is_plain =
+            |desc: &Desc| desc.port() == port && !desc.flags().contains(Flags::OUTGOING);
         // One packet is not worth a batch: ports may alternate.
         if ahead.next().is_none_or(|second| !is_plain(&second)) {
             return 0;
         }
-        let mut plain = burst.plain_packets().take_while(is_plain);
+        let mut plain = burst.plain_packets().take_while(|packet| is_plain(&packet.desc));
         let mut items = [PlainItem { bytes: &[], time_ns: 0, hash: 0 }; BATCH];
         let (mut packets, mut bytes) = (0, 0);
         loop {
@@ -43,13 +41,17 @@ impl FileSink {
                 *item = PlainItem { bytes: one.bytes, time_ns: one.time_ns, hash: one.desc.hash() };
                 gathered += 1;
             }
-            if let Some(hasher) = &mut self.hasher {
+            if let (Body::Segmented(_), Some(hasher)) = (&self.body, &mut self.hasher) {
                 let mut hashes = [0; BATCH];
                 let all = items[..gathered].iter().map(|item| item.bytes);
                 hasher.hash_all(self.link, all, &mut hashes);
                 items[..gathered].iter_mut().zip(hashes).for_each(|(item, hash)| item.hash = hash);
             }
-            let run = body.plain_packets(interface, &items[..gathered]);
+            let run = match &mut self.body {
+                Body::Segmented(body) => body.plain_packets(interface, &items[..gathered]),
+                Body::Plain(body) => body.plain_packets(interface, &items[..gathered]),
+                _ => PlainRun::default(),
+            };
             self.latest_ns = self.latest_ns.max(run.latest_ns);
             packets += run.packets;
             bytes += run.bytes;

@@ -3,8 +3,8 @@
 use crate::files::description::{
     InterfaceDescription, SectionDescription, write_interface, write_section, write_statistics,
 };
-use crate::files::encode::{EncodeError, PacketToWrite, write_packet};
-use crate::files::{Counters, MAX_CAPTURED};
+use crate::files::encode::{EncodeError, PacketToWrite, write_packet, write_plain};
+use crate::files::{Counters, MAX_CAPTURED, PlainItem};
 use crate::headers::LinkType;
 
 /// Writes pcapng blocks into lent bytes, one block per call.
@@ -75,6 +75,20 @@ impl PcapngEncoder {
     pub fn packet(&self, out: &mut [u8], packet: &PacketToWrite<'_>) -> Result<usize, EncodeError> {
         self.check(packet)?;
         Ok(write_packet(out, packet))
+    }
+
+    /// Writes a whole packet without direction, loss or queue. Returns 0 also if
+    /// [`packet`](Self::packet) would return an error.
+    ///
+    /// Cost: some 20 instructions and the copy of the packet's bytes.
+    #[inline]
+    pub fn plain(&self, out: &mut [u8], interface: u32, packet: &PlainItem<'_>) -> usize {
+        let is_known = interface < self.interfaces && packet.bytes.len() <= MAX_CAPTURED as usize;
+        let Some(block) = out.get_mut(..packet.block_bytes()).filter(|_| is_known) else {
+            return 0;
+        };
+        write_plain(block, interface, packet.bytes, packet.time_ns);
+        block.len()
     }
 
     /// Writes the closing counts of an interface.
