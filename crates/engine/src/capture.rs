@@ -290,8 +290,7 @@ fn receive_into<R: Step>(
     runtime::run(job, vec![reader], |readers| {
         let bells = if receivers > 1 { readers } else { &[] };
         let post = |(number, (hand, writer))| {
-            let receiver =
-                Receiver::new(job, number, hand, writer, &options.table).gathering(true);
+            let receiver = Receiver::new(job, number, hand, writer, &options.table).gathering(true);
             let name = stage_name(number, receivers);
             Post { index: number, name, step: receiver.ringing(bells.to_vec()) }
         };

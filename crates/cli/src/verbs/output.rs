@@ -1,8 +1,9 @@
 //! Shared code of verbs that write files: the options of an output.
 
 use std::fs;
+use std::path::Path;
 
-use burstline_port::{FileNaming, OutputOptions, striped_paths};
+use burstline_port::{FileNaming, OutputOptions, steady_folder, striped_paths};
 use burstline_sys::calendar::format_local;
 use burstline_sys::clock;
 use burstline_sys::users::{self, Account};
@@ -36,17 +37,22 @@ pub(super) fn output_options(
                     without root's rights; or -Z USER, who then makes the files and owns them";
         return Err(Failure::usage(what));
     }
-    let timed = match rotation.naming {
-        FileNaming::Timed => format_local(clock::realtime_ns() / 1_000_000_000, path),
-        _ => None,
-    };
-    let path = timed.as_deref().unwrap_or(path);
+    let is_timed = rotation.naming == FileNaming::Timed;
     for path in striped_paths(path).map_err(Failure::usage)? {
+        let path = if is_timed { timed(Path::new(&path)) } else { path };
         if path != "-" && fs::metadata(&path).map_or(true, |found| found.is_file()) {
             flight::Names::new(&path).rehearse(keeps_privileges)?;
         }
     }
     Ok(options)
+}
+
+/// Returns the path of a file of now. Folders that are named after the time are made with the first
+/// packet, so it is in the folder above them.
+fn timed(path: &Path) -> String {
+    let above = steady_folder(path).join(path.file_name().unwrap_or_default());
+    let above = above.to_string_lossy();
+    format_local(clock::realtime_ns() / 1_000_000_000, &above).unwrap_or(above.into_owned())
 }
 
 /// Whether a job without rights may give a file that it makes to this user and group: to itself,

@@ -2,6 +2,7 @@
 //! follows, and how packets are numbered.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -212,13 +213,29 @@ fn files_that_are_named_after_the_time_are_followed() {
         let words = format!("packets before this file: {before}; resumes after ");
         assert!(text(Path::new(&directory.file(next))).contains(&words), "{words}");
     }
-    for name in ["y-%b.pcapng", "%H/y.pcapng"] {
-        let to = directory.file(name);
-        let job = ["capture", "gen:?packets=1", "-w", &to, "-G", "10", "--resume"];
-        let refused = run(&job);
-        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-        assert!(refused.stderr.contains("can be read back"), "{}", refused.stderr);
+    let to = directory.file("y-%c.pcapng");
+    let refused = run(&["capture", "gen:?packets=1", "-w", &to, "-G", "10", "--resume"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("can be read back"), "{}", refused.stderr);
+}
+
+#[test]
+fn words_and_folders_that_are_named_after_the_time_are_followed() {
+    let directory = Directory::new("resume-folders");
+    for (name, second) in [
+        ("x-%b-%s.pcapng", "x-Nov-1700000000-2.pcapng"),
+        ("%Y/%B/x-%s.pcapng", "2023/November/x-1700000000-2.pcapng"),
+    ] {
+        let flags = ["-G", "10", "--resume"];
+        let first = record_by(&directory, name, &flags).stderr;
+        assert!(!first.contains("resumes after"), "{first}");
+        let said = record_by(&directory, name, &flags).stderr;
+        assert!(said.contains("1700000020.pcapng, which is whole: 10 packets"), "{said}");
+        let words = "packets before this file: 30; resumes after ";
+        assert!(text(Path::new(&directory.file(second))).contains(words), "{name}");
     }
+    let folder = fs::metadata(directory.file("2023/November")).unwrap();
+    assert_eq!(folder.permissions().mode() & 0o777, 0o700, "as the files, for their owner alone");
 }
 
 /// Returns the packets in all files of a folder.

@@ -211,6 +211,7 @@ impl Entry {
             "flows-nfpcapd" => flowing::against_nfpcapd(context),
             "query-nfdump" => asking::measure(context),
             "record-dd" => recording::against_dd(context),
+            "record-cpu" => recording::processor_time(context),
             "extract-flow-tshark" | "extract-flow-tcpdump" => recording::flow(context, name),
             "extract-window" => recording::window(context),
             "file-overhead" => recording::overhead(context),

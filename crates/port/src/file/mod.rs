@@ -47,7 +47,7 @@ pub(crate) use layout::KEYS as SINK_KEYS;
 pub(crate) use naming::is_capture_name;
 pub use recording::{
     FileNaming, Flush, OutputOptions, Resumed, Rotation, RunGap, RunPiece, RunPlace, check_rotated,
-    newest_numbered, numbered, rotated, rotated_as, run_gaps, unfilled_gaps,
+    newest_numbered, numbered, rotated, rotated_as, run_gaps, steady_folder, unfilled_gaps,
 };
 use several::stripes::Stripes;
 pub use several::stripes::striped_paths;

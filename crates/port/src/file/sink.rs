@@ -137,6 +137,10 @@ impl FileSink {
             })?),
             false => None,
         };
+        let mut account = PortAccount::default();
+        if let Some(queue) = &queue {
+            account.hint(|| format!("{}: {}", layout.path.display(), queue.mode()));
+        }
         let capabilities = Capabilities::default();
         let (name, timestamps) = (address.to_string(), TimestampSource::File);
         let mut sink = Self {
@@ -166,7 +170,7 @@ impl FileSink {
             written: Mark::default(),
             under_way: VecDeque::new(),
             lost: LostPackets::default(),
-            account: PortAccount::default(),
+            account,
         };
         sink.begin_pipe();
         Ok(sink)

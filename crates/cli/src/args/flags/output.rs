@@ -33,7 +33,8 @@ pub(crate) struct OutputArgs {
     pub(crate) file_bytes: Option<u64>,
 
     /// As tcpdump: begin the next file after S seconds. FILE may have strftime's conversions:
-    /// -w x-%H%M%S.pcapng. A name that is taken gets -2, -3 and so on, before the extension
+    /// -w x-%H%M%S.pcapng. Folders may, too, and are made: -w /rec/%Y-%m-%d/x-%H.pcapng. A name
+    /// that is taken gets -2, -3 and so on, before the extension
     #[arg(short = 'G', value_name = "S", value_parser = seconds_ns)]
     #[arg(requires = "write", conflicts_with = "rotate")]
     pub(crate) file_ns: Option<u64>,

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use burstline_engine::InlineOptions;
 use burstline_fleet::Sensors;
-use burstline_port::{Address, FileNaming, PortTable, Rotation, SetPlaces, striped_paths};
+use burstline_port::{
+    Address, FileNaming, PortTable, Rotation, SetPlaces, steady_folder, striped_paths,
+};
 use burstline_share::{folder_to_publish, folders_of_names};
 use burstline_sys::direct::is_own_descriptor;
 use burstline_sys::helper::{Grant, GrantKind};
@@ -317,8 +319,11 @@ impl Wants {
             return; // a pipe or a device has no further files
         }
         let folder = folder_of(path);
-        let steady = if is_timed { folder_of_times(folder) } else { folder };
+        let steady = if is_timed { steady_folder(path) } else { folder };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if steady != folder {
+            self.calls.push(Need::Folders);
+        }
         self.grants.push(Grant {
             name_prefix: prefix_of_names(&name).to_owned(),
             is_deep: steady != folder,
@@ -354,16 +359,6 @@ fn characters_of_names(path: &str) -> String {
     format!("{path}{}", if pads { " " } else { "" })
 }
 
-/// Returns the folder of all folders that a name with conversions of strftime(3) can stand for:
-/// they may be made later.
-fn folder_of_times(folder: &Path) -> &Path {
-    let is_steady = |folder: &&Path| !folder.as_os_str().as_encoded_bytes().contains(&b'%');
-    match folder.ancestors().find(is_steady) {
-        Some(steady) if !steady.as_os_str().is_empty() => steady,
-        _ => Path::new("."),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -381,19 +376,5 @@ mod tests {
             assert_eq!(prefix_of_names(name), prefix, "{name}");
         }
         assert_eq!(characters_of_names("x%k"), "x%k ");
-    }
-
-    #[test]
-    fn a_folder_named_after_the_time_is_below_one_that_is_not() {
-        for (path, folder) in [
-            ("r/%H/x%S.pcapng", "r"),
-            ("/disk/r/y%Y/%m/x.pcapng", "/disk/r"),
-            ("r/d/x%S.pcapng", "r/d"),
-            ("%H/x.pcapng", "."),
-            ("x%S.pcapng", "."),
-            ("/%H/x.pcapng", "/"),
-        ] {
-            assert_eq!(folder_of_times(folder_of(Path::new(path))), Path::new(folder), "{path}");
-        }
     }
 }

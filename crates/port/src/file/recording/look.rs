@@ -1,13 +1,14 @@
 //! What the names of a rotation look like: tells its files from others in their folder.
 
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::FileNaming;
 use super::names::{numbered, split};
 
 /// The conversions of strftime(3) whose text can be read back, for messages.
-pub(super) const READABLE: &str = "%Y %y %m %d %H %M %S %j %s %F %T %R";
+pub(super) const READABLE: &str =
+    "%Y %y %m %d %H %I %M %S %j %s %F %T %R %G %V %U %W %u %w %e %k %l %b %B %h %a %A %p";
 
 /// The names of a rotation's files, without their folder.
 pub(super) enum Look {
@@ -24,18 +25,24 @@ pub(super) enum Piece {
     Is(char),
     /// A number with this many digits.
     Digits(RangeInclusive<usize>),
+    /// A number of two characters, of which the first may be a space.
+    Padded,
+    /// The name of a month or a day, or of a half of the day.
+    Word,
 }
 
+/// The longest name of a month or a day, in characters: languages differ.
+const WORD_MOST: usize = 24;
+
 impl Look {
-    /// `None` if names of [`FileNaming::Timed`] have a conversion that is not [`READABLE`], or one
-    /// in the name of a folder.
+    /// Looks at the name alone, not at its folder. `None` if names of [`FileNaming::Timed`] have a
+    /// conversion that is not [`READABLE`].
     pub(super) fn of(path: &Path, naming: FileNaming) -> Option<Self> {
         let base = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let is_in_one_folder = !path.with_file_name("").to_string_lossy().contains('%');
         match naming {
             FileNaming::Numbered => Some(Self::Numbered(base)),
             FileNaming::Counted => Some(Self::Counted(base)),
-            FileNaming::Timed => pieces(&base).filter(|_| is_in_one_folder).map(Self::Timed),
+            FileNaming::Timed => pieces(&base).map(Self::Timed),
         }
     }
 
@@ -97,8 +104,14 @@ fn pieces(format: &str) -> Option<Vec<Piece>> {
         match characters.next()? {
             '%' => split.push(Piece::Is('%')),
             'Y' => split.push(Piece::Digits(4..=4)),
+            'G' => split.push(Piece::Digits(4..=4)),
             'j' => split.push(Piece::Digits(3..=3)),
-            'y' | 'm' | 'd' | 'H' | 'M' | 'S' => split.push(Piece::Digits(2..=2)),
+            'y' | 'm' | 'd' | 'H' | 'I' | 'M' | 'S' | 'V' | 'U' | 'W' => {
+                split.push(Piece::Digits(2..=2));
+            }
+            'u' | 'w' => split.push(Piece::Digits(1..=1)),
+            'e' | 'k' | 'l' => split.push(Piece::Padded),
+            'b' | 'B' | 'h' | 'a' | 'A' | 'p' => split.push(Piece::Word),
             's' => split.push(Piece::Digits(1..=19)),
             'F' => split.extend(pieces("%Y-%m-%d")?),
             'T' => split.extend(pieces("%H:%M:%S")?),
@@ -114,17 +127,59 @@ fn time_in(pieces: &[Piece], name: &str, so_far: u64) -> Option<u64> {
     let Some((first, pieces)) = pieces.split_first() else {
         return name.is_empty().then_some(so_far);
     };
+    let behind_digits = |digits: &str, name: &str| {
+        let add =
+            |sum: u64, digit: u8| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
+        let sum = is_number(digits).then(|| digits.bytes().fold(so_far, add))?;
+        time_in(pieces, name, sum)
+    };
     match first {
         Piece::Is(character) => time_in(pieces, name.strip_prefix(*character)?, so_far),
         Piece::Digits(counts) => counts.clone().find_map(|count| {
             let (digits, name) = name.split_at_checked(count)?;
-            let add = |sum: u64, digit: u8| {
-                sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'))
-            };
-            let sum = is_number(digits).then(|| digits.bytes().fold(so_far, add))?;
-            time_in(pieces, name, sum)
+            behind_digits(digits, name)
         }),
+        Piece::Padded => {
+            let (digits, name) = name.split_at_checked(2)?;
+            behind_digits(digits.strip_prefix(' ').unwrap_or(digits), name)
+        }
+        Piece::Word => {
+            // A name in another language may have a dot: `avr.`.
+            let is_of_word = |character: &char| character.is_alphabetic() || *character == '.';
+            let letters = name.chars().take(WORD_MOST).take_while(is_of_word);
+            let mut end = 0;
+            letters.into_iter().find_map(|letter| {
+                end += letter.len_utf8();
+                time_in(pieces, &name[end..], so_far)
+            })
+        }
     }
+}
+
+/// Returns the folders that a path with conversions in the names of folders can stand for, among
+/// those that `names_in` lists; a folder that is not there has no names. `None` if a conversion is
+/// not [`READABLE`].
+pub(super) fn folders_of<E>(
+    folder: &Path,
+    mut names_in: impl FnMut(&Path) -> Result<Vec<String>, E>,
+) -> Result<Option<Vec<PathBuf>>, E> {
+    let mut found = vec![PathBuf::new()];
+    for component in folder.components() {
+        let text = component.as_os_str().to_string_lossy();
+        if !text.contains('%') {
+            found.iter_mut().for_each(|path| path.push(component));
+            continue;
+        }
+        let Some(pieces) = pieces(&text) else { return Ok(None) };
+        let mut below = Vec::new();
+        for path in found {
+            let names = names_in(&path)?.into_iter();
+            let of_time = names.filter(|name| time_in(&pieces, name, 0).is_some());
+            below.extend(of_time.map(|name| path.join(name)));
+        }
+        found = below;
+    }
+    Ok(Some(found))
 }
 
 #[cfg(test)]
@@ -176,6 +231,10 @@ mod tests {
             ("x1700000000-3.pcap", "x%s.pcap", Some((1_700_000_000, 3))),
             ("17000000005", "%s5", Some((1_700_000_000, 1))),
             ("100%-365", "100%%-%j", Some((365, 1))),
+            ("x-Nov-07.pcap", "x-%b-%d.pcap", Some((7, 1))),
+            ("x-m\u{e4}rz 7-2.pcap", "x-%B%e.pcap", Some((7, 2))),
+            ("x-Nov-07.pcap", "x-%e.pcap", None),
+            ("x-.pcap", "x-%b.pcap", None),
             ("x-4.pcap", "x.pcap", Some((0, 4))),
             ("x-12é0.pcap", "x-%H%M.pcap", None),
             ("x-123.pcap", "x-%H%M.pcap", None),
@@ -183,8 +242,22 @@ mod tests {
         ] {
             assert_eq!(place(name, path, FileNaming::Timed), wanted, "{name}");
         }
-        for unreadable in ["x-%b.pcap", "x%", "%H/x.pcap", "x%-d"] {
+        for unreadable in ["x-%c.pcap", "x%", "x%-d"] {
             assert!(Look::of(Path::new(unreadable), FileNaming::Timed).is_none(), "{unreadable}");
         }
+    }
+    #[test]
+    fn folders_that_times_can_make_are_looked_into() {
+        let tree = |path: &Path| {
+            Ok::<_, ()>(match path.to_str() {
+                Some("/r") => vec!["2026-11".to_owned(), "other".to_owned(), "2026-12".to_owned()],
+                Some("/r/2026-11/d") => vec!["07".to_owned(), "7".to_owned()],
+                _ => Vec::new(),
+            })
+        };
+        let found = |path: &str| folders_of(Path::new(path), tree).unwrap();
+        assert_eq!(found("/r/%Y-%m/d/%d"), Some(vec!["/r/2026-11/d/07".into()]));
+        assert_eq!(found("a/b"), Some(vec!["a/b".into()]));
+        assert_eq!(found("/r/%c"), None);
     }
 }

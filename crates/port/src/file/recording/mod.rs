@@ -32,7 +32,7 @@ pub(super) use before::{
 };
 pub(super) use chores::Made;
 pub(super) use names::{Attempts, Names, with_suffix};
-pub use names::{check_rotated, newest_numbered, numbered, rotated, rotated_as};
+pub use names::{check_rotated, newest_numbered, numbered, rotated, rotated_as, steady_folder};
 pub(super) use rules::{Filled, Rules};
 pub use runs::{RunGap, RunPiece, RunPlace, run_gaps, unfilled_gaps};
 pub(super) use safe::{Closed, Mark, PortTally, Safe, Unsafe};

@@ -8,8 +8,8 @@ use burstline_sys::calendar::format_local;
 use burstline_sys::late;
 
 use super::super::CaptureReader;
-use super::super::place::folder_of;
-use super::look::{Look, Place, READABLE};
+use super::super::place::{folder_of, or_here};
+use super::look::{Look, Place, READABLE, folders_of};
 use super::{FileNaming, Rotation};
 use crate::PortError;
 use crate::opened::OpenedFiles;
@@ -45,6 +45,16 @@ impl Names {
         Ok(())
     }
 
+    /// Makes the folders of a file that are named after its time. Returns whether there are any.
+    pub(in super::super) fn make_folders(&self, path: &Path, mode: u32) -> io::Result<bool> {
+        let steady = steady_folder(&self.path);
+        let is_of_times = self.naming == FileNaming::Timed && steady != folder_of(&self.path);
+        if is_of_times {
+            make_folders(path, steady, mode)?;
+        }
+        Ok(is_of_times)
+    }
+
     /// Returns the name of the next file, whose first packet has this time in ns since 1970.
     pub(in super::super) fn next(&mut self, time_ns: u64) -> PathBuf {
         self.named += 1;
@@ -70,6 +80,28 @@ impl Names {
             },
         }
     }
+}
+
+/// Returns the folder above all folders of a path that have conversions of strftime(3) in their
+/// names: a file is in it, or below.
+pub fn steady_folder(path: &Path) -> &Path {
+    let is_steady = |folder: &&Path| !folder.as_os_str().as_encoded_bytes().contains(&b'%');
+    or_here(folder_of(path).ancestors().find(is_steady).unwrap_or(Path::new("")))
+}
+
+/// Makes the missing folders of `path` below `steady`, and syncs each into the one above it.
+fn make_folders(path: &Path, steady: &Path, mode: u32) -> io::Result<()> {
+    let is_below = |folder: &&Path| *folder != steady && !folder.as_os_str().is_empty();
+    let folders: Vec<_> = folder_of(path).ancestors().take_while(is_below).collect();
+    for folder in folders.into_iter().rev() {
+        match late::create_folder(folder, mode) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            made => made?,
+        }
+        // Some file systems cannot sync folders; then there is nothing to do.
+        let _ = late::open(folder_of(folder)).and_then(|above| above.sync_all());
+    }
+    Ok(())
 }
 
 /// The paths to try for a file, until one is free.
@@ -138,7 +170,8 @@ pub fn rotated_as(path: &Path, naming: FileNaming) -> Result<Vec<PathBuf>, PortE
 /// # Errors
 /// [`PortError::Io`]: names of [`FileNaming::Timed`] have conversions that cannot be read back.
 pub fn check_rotated(path: &Path, naming: FileNaming) -> Result<(), PortError> {
-    look_of(path, naming).map(drop)
+    look_of(path, naming)?;
+    folders(path, naming)?.ok_or_else(|| unreadable(path)).map(drop)
 }
 
 /// A file of a rotation; the order of the fields is that of the files.
@@ -152,33 +185,68 @@ struct Rotated {
 /// Returns the files of a rotation in any order.
 fn found(path: &Path, naming: FileNaming) -> Result<Vec<Rotated>, PortError> {
     let look = look_of(path, naming)?;
-    let folder = folder_of(path);
-    let fail = |error| PortError::Io { action: "read", path: folder.to_owned(), error };
+    let is_of_times = naming == FileNaming::Timed && steady_folder(path) != folder_of(path);
+    let names_of = if is_of_times { names_below } else { names_in };
     let mut found = Vec::new();
-    for name in late::names_in(folder).map_err(fail)? {
-        let Some(place) = Place::of(&name.to_string_lossy(), &look) else { continue };
-        let path = path.with_file_name(name);
-        match late::metadata(&path) {
-            Ok(metadata) if metadata.is_file() => {
-                let written = metadata.modified().map_err(fail)?;
-                found.push(Rotated { written, place, path });
+    for folder in folders(path, naming)?.ok_or_else(|| unreadable(path))? {
+        for name in names_of(&folder)? {
+            let Some(place) = Place::of(&name, &look) else { continue };
+            let path = folder.join(name);
+            let fail = |error| PortError::Io { action: "read", path: path.clone(), error };
+            match late::metadata(&path) {
+                Ok(metadata) if metadata.is_file() => {
+                    let written = metadata.modified().map_err(fail)?;
+                    found.push(Rotated { written, place, path });
+                }
+                // A folder or a pipe whose name happens to fit.
+                Ok(_) => {}
+                // Another program has moved it in the meantime.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(fail(error)),
             }
-            // A folder or a pipe whose name happens to fit.
-            Ok(_) => {}
-            // Another program has moved it in the meantime.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(fail(error)),
         }
     }
     Ok(found)
 }
 
+/// Returns the folders in which files of a rotation can be: several if times name them. `None` if
+/// a conversion cannot be read back.
+fn folders(path: &Path, naming: FileNaming) -> Result<Option<Vec<PathBuf>>, PortError> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    match naming {
+        FileNaming::Timed => folders_of(folder, names_below),
+        FileNaming::Numbered | FileNaming::Counted => Ok(Some(vec![folder.to_owned()])),
+    }
+}
+
+fn names_in(folder: &Path) -> Result<Vec<String>, PortError> {
+    let folder = or_here(folder);
+    let names = late::names_in(folder);
+    let names = names.map_err(|error| PortError::Io { action: "read", path: folder.into(), error });
+    Ok(names?.into_iter().filter_map(|name| name.into_string().ok()).collect())
+}
+
+/// As [`names_in`]: what is no folder, or not there, has no names.
+fn names_below(folder: &Path) -> Result<Vec<String>, PortError> {
+    match names_in(folder) {
+        Err(PortError::Io { error, .. })
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            Ok(Vec::new())
+        }
+        names => names,
+    }
+}
+
 fn look_of(path: &Path, naming: FileNaming) -> Result<Look, PortError> {
-    Look::of(path, naming).ok_or_else(|| {
-        let what = format!("only {READABLE} can be read back, and none in the name of a folder");
-        let error = io::Error::new(io::ErrorKind::InvalidInput, what);
-        PortError::Io { action: "find the files of", path: path.to_owned(), error }
-    })
+    Look::of(path, naming).ok_or_else(|| unreadable(path))
+}
+
+#[cold]
+fn unreadable(path: &Path) -> PortError {
+    let error =
+        io::Error::new(io::ErrorKind::InvalidInput, format!("only {READABLE} can be read back"));
+    PortError::Io { action: "find the files of", path: path.to_owned(), error }
 }
 
 /// Returns the packets before the newest of these files that says so.
@@ -233,6 +301,20 @@ mod tests {
         assert_eq!(numbered(".hidden", 2), ".hidden-2");
         assert_eq!(numbered("x.tar.gz", 10), "x-10.tar.gz");
         assert_eq!(numbered("a.b/x.zst", 2), "a.b/x-2.zst");
+    }
+
+    #[test]
+    fn a_folder_named_after_the_time_is_below_one_that_is_not() {
+        for (path, folder) in [
+            ("r/%H/x%S.pcapng", "r"),
+            ("/disk/r/y%Y/%m/x.pcapng", "/disk/r"),
+            ("r/d/x%S.pcapng", "r/d"),
+            ("%H/x.pcapng", "."),
+            ("x%S.pcapng", "."),
+            ("/%H/x.pcapng", "/"),
+        ] {
+            assert_eq!(steady_folder(Path::new(path)), Path::new(folder), "{path}");
+        }
     }
 
     #[test]

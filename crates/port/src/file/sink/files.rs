@@ -165,9 +165,17 @@ impl Files {
         rotating.begun += 1;
         let name = rotating.names.next(time_ns).to_string_lossy().into_owned();
         let creation = Creation { is_new: true, ..self.options.creation };
+        // Who may read the files may search their folders.
+        let mode = creation.mode.unwrap_or(0o600);
+        let folder_mode = 0o700 | mode & 0o777 | (mode & 0o444) >> 2;
         let target = loop {
             self.path = rotating.attempts.next(&name);
-            match layout.open(&self.path, &creation, &self.opened, &self.stop) {
+            let open = || layout.open(&self.path, &creation, &self.opened, &self.stop);
+            let mut opened = open();
+            if is_missing(&opened) && rotating.names.make_folders(&self.path, folder_mode)? {
+                opened = open();
+            }
+            match opened {
                 Ok(target) => break target,
                 Err(PortError::Io { error, .. }) => match error.kind() {
                     io::ErrorKind::AlreadyExists => {}
@@ -281,6 +289,11 @@ impl Files {
     pub(super) fn is_over_at(&self, now_ns: u64) -> bool {
         self.rotating.as_ref().is_some_and(|rotating| rotating.rules.is_over_at(now_ns))
     }
+}
+
+fn is_missing(opened: &Result<Target, PortError>) -> bool {
+    let Err(PortError::Io { error, .. }) = opened else { return false };
+    error.kind() == io::ErrorKind::NotFound
 }
 
 impl FileSink {

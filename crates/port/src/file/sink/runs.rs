@@ -26,8 +26,7 @@ impl FileSink {
         if self.gaps[usize::from(port)] > 0 {
             return 0;
         }
-        let is_plain =
-            |desc: &Desc| desc.port() == port && !desc.flags().contains(Flags::OUTGOING);
+        let is_plain = |desc: &Desc| desc.port() == port && !desc.flags().contains(Flags::OUTGOING);
         // One packet is not worth a batch: ports may alternate.
         if ahead.next().is_none_or(|second| !is_plain(&second)) {
             return 0;

@@ -158,8 +158,10 @@ impl Grants {
         Ok(renameat(from, old, to, new)?)
     }
 
+    /// Makes a folder, where a grant has folders in it. The prefix is that of files.
     pub(super) fn make_folder(&self, path: &Path, mode: u32) -> io::Result<()> {
-        let place = self.place_to_change(path)?;
+        let has_folders = |grant: &Grant| grant.kind == GrantKind::Write && grant.is_deep;
+        let place = self.place(path, |place| has_folders(place.grant))?;
         let (folder, name) = place.split()?;
         Ok(mkdirat(folder, name, Mode::from_bits_retain(mode & MODE))?)
     }
