@@ -14,7 +14,8 @@ file=${1:?usage: ledger-of-file.sh FILE}
 count=pcapng.options.option.data.interface
 
 packets=$(tshark -r "$file" -T fields -e frame.number 2> /dev/null | wc -l)
-tshark -r "$file" -X 'read_format:MIME Files Format' -T fields -e $count.received \
+# It shows a million items unless told otherwise: the blocks of some 75,000 packets.
+tshark -r "$file" -o gui.max_tree_items:2000000000 -X 'read_format:MIME Files Format' -T fields -e $count.received \
     -e $count.dropped -e $count.dropped_by_os -e $count.accepted_by_filter \
     -e $count.delivered_to_user 2> /dev/null |
     awk -F '\t' -v packets="$packets" '

@@ -11,14 +11,17 @@ use std::path::{Path, PathBuf};
 
 use burstline_engine::{EngineError, Scanned};
 use burstline_port::{
-    CaptureReader, OpenedFiles, PortError, Resumed, check_rotated, numbered, rotated_as,
-    striped_paths,
+    CaptureReader, OpenedFiles, PortError, Resumed, check_rotated, link_siblings, numbered,
+    rotated_as, striped_paths,
 };
 use burstline_wire::files::{Counters, FileKind, MAX_NEED};
 
 use super::archive;
 use crate::args::{CaptureArgs, LinkTypes};
 use crate::failure::{Failure, complain};
+
+/// How the comment of a file begins that continues another.
+const RESUMES: &str = "resumes after ";
 
 /// How a recording continues.
 pub(super) struct Plan {
@@ -65,10 +68,19 @@ pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
     if there.files.iter().all(Vec::is_empty) {
         return Ok(None);
     }
+    let splits = args.files.link_types == LinkTypes::Split;
     let look = |files: &Vec<PathBuf>| {
-        files.split_last().map(|(last, before)| look_at(last, before)).transpose()
+        let Some((last, before)) = files.split_last() else { return Ok(None) };
+        let mut resumed = look_at(last, before)?;
+        // Files of other link types tell of themselves, too. The next ones begin from 0.
+        let beside = if splits { link_siblings(last) } else { Ok(Vec::new()) };
+        for sibling in beside.map_err(EngineError::from)? {
+            let of_it = look_at(&sibling, &[])?.comment;
+            resumed.comment += &format!("; {}", of_it.strip_prefix(RESUMES).unwrap_or(&of_it));
+        }
+        Ok(Some(resumed))
     };
-    let resumed = there.files.iter().map(look).collect::<Result<Vec<_>, _>>()?;
+    let resumed = there.files.iter().map(look).collect::<Result<Vec<_>, Failure>>()?;
     if !args.common.quiet {
         resumed.iter().flatten().for_each(|one| complain(&one.comment));
     }
@@ -129,13 +141,13 @@ impl There {
 fn look_at(path: &Path, before: &[PathBuf]) -> Result<Resumed, Failure> {
     let name = path.display().to_string();
     if is_empty(path) {
-        let comment = format!("resumes after {name}, which is empty");
+        let comment = format!("{RESUMES}{name}, which is empty");
         return Ok(Resumed { first_packet: packets_of(before), comment });
     }
     let examined = match Examined::of(path)? {
         Ok(examined) => examined,
         Err(reason) => {
-            let comment = format!("resumes after {name}, which cannot be read: {reason}");
+            let comment = format!("{RESUMES}{name}, which cannot be read: {reason}");
             return Ok(Resumed { first_packet: packets_of(before), comment });
         }
     };
@@ -144,10 +156,10 @@ fn look_at(path: &Path, before: &[PathBuf]) -> Result<Resumed, Failure> {
         true => checked.packets,
         false => packets_of(before) + checked.packets,
     });
-    let state = if examined.is_whole() { "is whole" } else { "was broken off" };
+    let state = examined.state();
     let (packets, corrupt, missing) = (checked.packets, checked.lost.corrupt, checked.lost.missing);
     let comment = format!(
-        "resumes after {name}, which {state}: {packets} packets, {corrupt} corrupt, \
+        "{RESUMES}{name}, which {state}: {packets} packets, {corrupt} corrupt, \
          {missing} missing; packets that came between the two files are in no count"
     );
     Ok(Resumed { first_packet, comment })
@@ -201,13 +213,16 @@ impl Examined {
         is_classic || is_long
     }
 
-    /// Whether the file is sound, and has the closing counts with which a recording ends. pcap has
-    /// no counts.
-    fn is_whole(&self) -> bool {
+    /// Says whether the file is sound, and has the closing counts with which a recording ends. pcap
+    /// has no counts, so a whole packet may be all that a recorder that was killed has left.
+    fn state(&self) -> &'static str {
         let mut counters = self.checked.interfaces.iter().map(|interface| &interface.counters);
-        let is_closed = self.checked.kind != Some(FileKind::Pcapng)
-            || counters.any(|counters| *counters != Counters::default());
-        self.checked.is_sound() && is_closed
+        let is_pcapng = self.checked.kind == Some(FileKind::Pcapng);
+        match self.checked.is_sound() {
+            true if !is_pcapng => "has whole packets, and as pcap no end",
+            true if counters.any(|counters| *counters != Counters::default()) => "is whole",
+            _ => "was broken off",
+        }
     }
 }
 

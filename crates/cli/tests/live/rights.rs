@@ -272,6 +272,25 @@ fn a_job_says_that_its_helper_has_ended() {
     assert!(report["total"]["lost"]["write_error"].as_u64() > Some(0), "{report}");
 }
 
+/// The helper looks at no path but those that the job was given for later.
+#[test]
+fn a_file_that_was_removed_is_missed_by_a_job_with_a_helper_too() {
+    let directory = Directory::new("rights-removed");
+    let (file, name) = (directory.file("x.pcapng"), directory.file("tap"));
+    for format in ["segmented", "pcapng", "pcap"] {
+        let words = ["capture", "gen:?rate=10000", "-w", &file, "--format", format];
+        let mut job = start(&[&words[..], &["--publish", &name, "--flush", "200ms"]].concat());
+        fs::remove_file(&file).unwrap();
+        signal(&job.child, "-INT");
+        let mut reports = String::new();
+        job.lines.read_to_string(&mut reports).unwrap();
+        assert_eq!(job.child.wait().unwrap().code(), Some(1), "{format}: {reports}");
+        let report = last_object(&reports);
+        assert_closed(&report);
+        assert!(report["total"]["lost"]["write_error"].as_u64() > Some(0), "{format}: {report}");
+    }
+}
+
 /// The next publisher's folder may be another one, as after a restart of its systemd unit.
 #[test]
 fn a_reader_that_became_nobody_goes_on_with_the_next_publisher() {

@@ -138,7 +138,7 @@ fn check_by_readers(file: &str, interface: &str, said: &Said, what: &str) {
     }
     let noted = run(&["count", file]);
     let note = format!(
-        "{file}: {interface} lost packets before this file: ifdrop {missed}, osdrop {host}"
+        "{file}: {interface} lost packets while this was recorded: ifdrop {missed}, osdrop {host}"
     );
     assert!(noted.stdout.contains(&note), "{}", noted.stdout);
 }

@@ -321,11 +321,23 @@ fn each_link_type_gets_a_file() {
     let report = run_json(&["capture", &file, "-w", &out, "--link-types", "split"], 0);
     assert_closed(&report);
     assert_eq!(delivered(&report), 42);
-    for (file, packets) in [(out, 30), (directory.file("x-link113.pcapng"), 12)] {
-        let read = run_json(&["count", &file], 0);
+    let other = directory.file("x-link113.pcapng");
+    for (file, packets) in [(&out, 30), (&other, 12)] {
+        let read = run_json(&["count", file], 0);
         assert_eq!(delivered(&read), packets, "{file}");
-        for (who, count) in judged_packets(&file) {
+        for (who, count) in judged_packets(file) {
             assert_eq!(count, packets, "{who} {file}");
         }
     }
+    // The next recording tells of both, also if only the second was broken off.
+    let whole = fs::read(&other).unwrap();
+    fs::write(&other, &whole[..whole.len() - 20]).unwrap();
+    let next = run(&["capture", &file, "-w", &out, "--link-types", "split", "--resume"]);
+    for told in ["x.pcapng, which is whole: 30", "x-link113.pcapng, which was broken off: 12"] {
+        assert!(next.stderr.contains(told), "{told}: {}", next.stderr);
+    }
+    // A single file cannot have all intact packets.
+    let one = directory.file("one.pcapng");
+    let recovered = run_json(&["recover", &file, "-w", &one], 1);
+    assert_eq!(recovered["lost"]["link_mismatch"], 12, "{recovered}");
 }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use burstline_log::{Burst, Flags, Packet};
-use burstline_sys::direct::WriteQueue;
+use burstline_sys::direct::{QueueMode, WriteQueue};
 use burstline_wire::files::{
     Direction, EncodeError, InterfaceDescription, LossCause, MAX_CAPTURED, PacketToWrite,
     PcapngEncoder, SectionDescription,
@@ -138,8 +138,9 @@ impl FileSink {
             false => None,
         };
         let mut account = PortAccount::default();
-        if let Some(queue) = &queue {
-            account.hint(|| format!("{}: {}", layout.path.display(), queue.mode()));
+        // Slower, and the reason may be mended.
+        if let Some(mode @ QueueMode::Plain { .. }) = queue.as_ref().map(WriteQueue::mode) {
+            account.hint(|| format!("{}: {mode}", layout.path.display()));
         }
         let capabilities = Capabilities::default();
         let (name, timestamps) = (address.to_string(), TimestampSource::File);

@@ -20,16 +20,16 @@ pub(in super::super) enum Whereabouts {
 }
 
 impl Whereabouts {
-    /// Looks where `file` is, which was opened at `path`. Cost: two or three system calls.
+    /// Looks where `file` is, which was opened at `path`. Cost: one to three system calls.
     pub(in super::super) fn of(file: &File, path: &Path) -> Self {
+        // The file says by itself whether it is gone: its folder may be one that we may not search.
+        let is_removed = || file.metadata().is_ok_and(|metadata| metadata.nlink() == 0);
         let Ok(metadata) = file.metadata() else { return Self::InPlace };
-        if !is_elsewhere(path, FileId::of(&metadata)) {
-            return Self::InPlace;
-        }
-        // Read after the path was looked up: the file may have been removed in between.
-        match file.metadata() {
-            Ok(metadata) if metadata.nlink() == 0 => Self::Removed,
-            _ => Self::Moved,
+        match metadata.nlink() > 0 && !is_elsewhere(path, FileId::of(&metadata)) {
+            true => Self::InPlace,
+            // Again, as it may have been removed since then.
+            false if is_removed() => Self::Removed,
+            false => Self::Moved,
         }
     }
 }

@@ -4,16 +4,44 @@
 //! packets of the first link type go into the requested file. Those of another type go into a
 //! separate file, opened with their first packet: `x.pcapng`, `x-link113.pcapng`.
 
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
 use burstline_log::Burst;
+use burstline_sys::late;
 use burstline_wire::headers::LinkType;
 
 use super::super::open_one;
+use super::super::place::folder_of;
 use super::super::recording::with_suffix;
 use super::Several;
 use crate::{
     Address, InterfaceTotals, LostPackets, OpenOptions, Port, PortAccount, PortError, PortInfo,
     PortTable, Sink,
 };
+
+/// Returns the files of other link types beside `path`, by name, if it was written with
+/// `--link-types split`.
+///
+/// # Errors
+/// [`PortError::Io`]: the folder cannot be read.
+pub fn link_siblings(path: &Path) -> Result<Vec<PathBuf>, PortError> {
+    let folder = folder_of(path);
+    let fail = |error| PortError::Io { action: "read", path: folder.to_owned(), error };
+    let own = path.file_name().unwrap_or_default().to_string_lossy();
+    let named = |name: &OsString| {
+        let digits =
+            |at: usize| name.to_str()?[at..].split(|one: char| !one.is_ascii_digit()).next();
+        let at = name.to_str()?.rfind("-link")? + "-link".len();
+        let link: u16 = digits(at)?.parse().ok()?;
+        Some(with_suffix(&own, &format!("-link{link}")).as_str() == name)
+    };
+    let names = late::names_in(folder).map_err(fail)?.into_iter();
+    let names = names.filter(|name| named(name) == Some(true));
+    let mut found: Vec<_> = names.map(|name| path.with_file_name(name)).collect();
+    found.sort_unstable();
+    Ok(found)
+}
 
 /// Files by link type.
 pub(in super::super) struct ByLink {

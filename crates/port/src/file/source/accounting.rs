@@ -24,8 +24,8 @@ impl FileSource {
         if is_known { said as i64 - self.decoded as i64 } else { 0 }
     }
 
-    /// Notes the losses that the file reports from before it was written: by interface at its end,
-    /// and by cause in its segments.
+    /// Notes the losses that the file reports from when it was recorded: by interface at its end, and
+    /// by cause in its segments.
     pub(super) fn note_losses(&mut self) {
         let path = self.reader.path().display();
         for interface in self.reader.decoder.interfaces() {
@@ -35,7 +35,7 @@ impl FileSource {
                 let name = &interface.name;
                 self.account.note(|| {
                     let what = format!("ifdrop {missed}, osdrop {lost}");
-                    format!("{path}: {name} lost packets before this file: {what}")
+                    format!("{path}: {name} lost packets while this was recorded: {what}")
                 });
             }
         }

@@ -64,7 +64,9 @@ impl<'a> PacketToWrite<'a> {
 #[non_exhaustive]
 pub enum EncodeError {
     /// libpcap refuses a file whose interfaces differ in link type.
-    #[error("link type {interface} differs from the file's {file}; write a file for each")]
+    #[error(
+        "link type {interface} differs from the file's {file}; capture --link-types split writes a file for each"
+    )]
     LinkDiffers {
         /// Link type of the file.
         file: u16,

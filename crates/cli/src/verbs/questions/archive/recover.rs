@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_engine::EngineError;
-use burstline_port::{OpenOptions, open_sink};
+use burstline_port::{Loss, OpenOptions, open_sink};
 
 use super::{code, open, paths_of, without_rights};
 use crate::args::RecoverArgs;
@@ -43,7 +43,9 @@ pub(crate) fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
     bar.clear();
     let recovered = recovered?;
     let is_closed = recovered.unaccounted() == 0;
-    let is_success = is_closed && !stop.load(Relaxed);
+    // Intact packets that the new file could not take, such as those of a second link type.
+    let left_out = recovered.lost.of(Loss::LinkMismatch) + recovered.lost.of(Loss::TooLong);
+    let is_success = is_closed && left_out == 0 && !stop.load(Relaxed);
     match (files.json, files.quiet) {
         (true, _) => stream.print(&archive::recover_object(&recovered, is_success))?,
         (false, true) => {}

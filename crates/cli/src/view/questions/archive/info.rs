@@ -137,8 +137,16 @@ fn losses_text(survey: &Survey) -> String {
         0 => String::new(),
         marked => format!("; {} marked at packets", count_text(marked)),
     };
+    // The closing counts of an interface also have what was lost after its last packet.
+    let counters = survey.scanned.interfaces.iter().map(|interface| &interface.counters);
+    let losses = counters.flat_map(|counters| [counters.missed, counters.lost]);
+    let counted = losses.flatten().reduce(|sum, lost| sum.saturating_add(lost));
+    let counted_text = |lost: u64| format!("{} by closing counts", count_text(lost));
     if recorded.segments == 0 {
-        return format!("this format does not record it{marked}");
+        return match counted {
+            Some(lost) => counted_text(lost) + &marked,
+            None => format!("this file does not say{marked}"),
+        };
     }
     let causes: String = recorded
         .named_losses()
@@ -146,7 +154,9 @@ fn losses_text(survey: &Survey) -> String {
         .map(|(cause, lost)| format!(", {} {}", cause.name(), count_text(lost)))
         .collect();
     let (lost, offered) = (count_text(recorded.lost()), count_text(recorded.offered()));
-    format!("{lost} of {offered} offered, by trailers{causes}{marked}")
+    let more = counted.filter(|&counted| counted > recorded.lost());
+    let more = more.map_or(String::new(), |counted| counted_text(counted) + "; ");
+    format!("{more}{lost} of {offered} offered, by trailers{causes}{marked}")
 }
 
 fn interface_text(interface: &Interface, packets: u64) -> String {

@@ -5,6 +5,13 @@ use super::{Known, note};
 /// Notes on files.
 pub(super) const FILES: &[Known] = &[
     note(
+        "one-write-at-a-time",
+        &["one write at a time ("],
+        "io_uring is not allowed or not there, so the recorder waits for each write of a segment",
+        "sysctl kernel.io_uring_disabled; a container's seccomp profile",
+        "sysctl -w kernel.io_uring_disabled=0, or a profile that allows io_uring",
+    ),
+    note(
         "damage",
         &[
             "the file ends inside a record",
@@ -28,7 +35,7 @@ pub(super) const FILES: &[Known] = &[
     note(
         "losses-before",
         &[
-            "lost packets before this file",
+            "lost packets while this was recorded",
             "ifdrop {missed}, osdrop {lost}",
             "packets lost and not in this file",
         ],
