@@ -551,7 +551,7 @@ fn tshark_alone_comes_to_the_same_sum() {
 #[test]
 fn losses_in_trailers_are_shown_by_count_and_info() {
     use burstline_wire::files::{
-        InterfaceDescription, PacketToWrite, SectionDescription, SegmentEncoder,
+        Counters, InterfaceDescription, PacketToWrite, SectionDescription, SegmentEncoder,
     };
     use burstline_wire::hash::HashKind;
     use burstline_wire::headers::LinkType;
@@ -563,7 +563,9 @@ fn losses_in_trailers_are_shown_by_count_and_info() {
     file.extend(&segment);
     encoder.advance();
     assert!(encoder.push(&mut segment, &PacketToWrite::new(&[7; 60], 1)).unwrap());
-    assert!(encoder.push_statistics(&mut segment, 0, 1, &Default::default()).unwrap());
+    // After its last packet the interface lost some more.
+    let counters = Counters { missed: Some(7), lost: Some(5), ..Counters::default() };
+    assert!(encoder.push_statistics(&mut segment, 0, 1, &counters).unwrap());
     encoder.finish(&mut segment, &[3, 0, 4, 0, 0, 0, 0, 0]);
     file.extend(&segment);
     let path = directory.file("x.pcapng");
@@ -573,5 +575,6 @@ fn losses_in_trailers_are_shown_by_count_and_info() {
     let info = run_json(&["info", &path], 0);
     let recorded = &first(&info)["recorded"];
     assert_eq!((&recorded["offered"], &recorded["lost"]["overrun"]), (&8.into(), &4.into()));
-    assert!(run_text(&["info", &path]).contains("7 of 8 offered, by trailers, miss 3, overrun 4"));
+    let lost = "12 by closing counts; 7 of 8 offered, by trailers, miss 3, overrun 4";
+    assert!(run_text(&["info", &path]).contains(lost));
 }

@@ -240,6 +240,32 @@ fn noise(directory: &Directory, packets: u32) -> String {
     path
 }
 
+#[test]
+fn files_of_a_rotation_have_the_losses_of_a_full_disk() {
+    for (kib, flags) in [(3072, &[][..]), (3072, &["--format", "pcapng"]), (2900, &[])] {
+        let Some(disk) = Disk::mount("disk-rotated", kib) else {
+            return skip("mounting is not permitted");
+        };
+        let file = disk.0.file("x.pcapng");
+        let load = "gen:?packets=300000";
+        let job = ["capture", load, "-w", &file, "-b", "packets:5000"];
+        let report = run_json(&[&job[..], flags].concat(), 1);
+        assert_closed(&report);
+        let lost = report["total"]["lost"]["disk_full"].as_u64().unwrap();
+        // Each of them is a capture, to tcpdump too, and their counts add up to the job's.
+        let (mut dropped, mut kept) = (0, 0);
+        for entry in fs::read_dir(&disk.0.0).unwrap() {
+            let path = entry.unwrap().path().display().to_string();
+            let info = run_json(&["info", &path], 0);
+            let interface = &info["files"][0]["interfaces"][0];
+            dropped += interface["osdrop"].as_u64().unwrap();
+            kept += interface["usrdeliv"].as_u64().unwrap();
+            judged_packets(&path);
+        }
+        assert_eq!((dropped, kept), (lost, report["total"]["delivered"].as_u64().unwrap()));
+    }
+}
+
 /// Records onto a disk until it is full. The file must then have the same ledger as the report.
 fn fill(disk: &Disk, load: &[&str], name: &str, format: &str) {
     let file = disk.0.file(name);

@@ -157,6 +157,10 @@ impl Plain {
         if self.output.share()?.is_none() {
             return Err(io::ErrorKind::Unsupported.into());
         }
+        if self.output.bytes == 0 {
+            // It has no header.
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         if self.output.is_compressed() {
             self.output.go_on();
         }

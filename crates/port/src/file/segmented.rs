@@ -322,6 +322,9 @@ impl Segmented {
                 break;
             }
         }
+        if bytes == 0 {
+            return self.write_closing_alone();
+        }
         if let Slots::Packed(packer) = &mut self.slots {
             packer.go_on(bytes)?;
             self.encoder.finish(&mut packer.segment, &self.losses);
@@ -339,6 +342,16 @@ impl Segmented {
         let tail = tail.ok_or(io::ErrorKind::StorageFull)?;
         self.slots.overwrite(self.last_end.blocks_end(), &tail)?;
         Ok(bytes)
+    }
+
+    /// Writes a plain file that has the closing counts and no packet.
+    fn write_closing_alone(&mut self) -> io::Result<u64> {
+        if let Slots::Packed(_) = &self.slots {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let blocks = &self.slots.bytes()[..self.encoder.blocks_end()];
+        let plain = [&self.descriptions[..], blocks].concat();
+        self.slots.write_plain(&plain)
     }
 
     fn seal(&mut self) -> io::Result<()> {

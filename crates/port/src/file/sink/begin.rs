@@ -32,9 +32,15 @@ impl FileSink {
                     Format::Classic { nanoseconds } => Some(nanoseconds),
                     _ => None,
                 };
+                let is_file = output.share()?.is_some() && !output.is_compressed();
                 let body = Plain::new(output, link, snapshot_bytes, classic, &section);
                 let mut body = body.map_err(io::Error::other)?;
                 body.interface(interface)?.map_err(io::Error::other)?;
+                // If the disk is full later, the closing counts fit into the block that this takes.
+                // A recorder that is killed leaves a file that all tools open.
+                if is_file {
+                    body.flush()?;
+                }
                 Body::Plain(Box::new(body))
             }
             begun => begun,

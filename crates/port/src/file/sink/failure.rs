@@ -73,9 +73,6 @@ impl FileSink {
         let Body::Failed(failure) = &mut self.body else { return };
         let Some(mut body) = failure.body.take() else { return };
         let safe = failure.safe.clone();
-        if safe.bytes == 0 {
-            return;
-        }
         let kept = self.kept_of(&safe);
         let closing = kept.iter().map(|(number, kept)| self.closing_counts(*number, kept));
         let closing: Vec<ClosingCounts> = closing.collect();
@@ -89,6 +86,9 @@ impl FileSink {
             }
             Err(_) => {
                 body.cut(safe.bytes);
+                if safe.bytes == 0 {
+                    self.files.remove_empty();
+                }
                 safe
             }
         };

@@ -203,6 +203,16 @@ impl Files {
         }
     }
 
+    /// Removes the open file of several, if there is nothing in it.
+    pub(super) fn remove_empty(&mut self) {
+        let is_empty = |file: &File| file.metadata().is_ok_and(|found| found.len() == 0);
+        let is_of_several = self.rotating.is_some() && self.held.as_ref().is_some_and(is_empty);
+        if is_of_several && self.look_at_place() == Whereabouts::InPlace {
+            // An empty file harms nobody.
+            let _ = late::remove_file(&self.path);
+        }
+    }
+
     /// Whether the open file is the last one allowed.
     pub(super) fn is_last(&self) -> bool {
         self.rotating.as_ref().is_some_and(|rotating| {
