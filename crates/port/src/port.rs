@@ -220,8 +220,8 @@ pub trait Port: Send {
         None
     }
 
-    /// Whether packets come into its queue while nobody polls it. Otherwise they wait in the device,
-    /// which has less room.
+    /// Whether packets come into its queue while nobody polls it. Otherwise they wait in the
+    /// device, which has less room.
     fn fills_alone(&self) -> bool {
         true
     }

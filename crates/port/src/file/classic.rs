@@ -30,8 +30,8 @@ impl ClassicEncoder {
         bytes
     }
 
-    /// Writes a record of a whole packet. Returns its length, 0 if `out` has no room or the packet is
-    /// too long.
+    /// Writes a record of a whole packet. Returns its length, 0 if `out` has no room or the packet
+    /// is too long.
     #[inline]
     pub(super) fn plain(&self, out: &mut [u8], packet: &PlainItem<'_>) -> usize {
         self.packet(out, &PacketToWrite::new(packet.bytes, packet.time_ns)).unwrap_or(0)

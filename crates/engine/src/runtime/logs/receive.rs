@@ -23,7 +23,8 @@ const PACKET_NS: u64 = 100;
 /// The longest time that packets gather, in ns; readers of a log nap longer than that.
 const NAP_MOST_NS: u64 = 1_000_000;
 
-/// Returns how long a source with this account can be left alone, in ns; 0 if not at all or unknown.
+/// Returns how long a source with this account can be left alone, in ns; 0 if not at all or
+/// unknown.
 pub(crate) fn nap_of(port: &dyn Port, account: &PortAccount) -> u64 {
     if port.fills_alone() { nap_ns(&account.rings) } else { 0 }
 }
@@ -172,8 +173,8 @@ impl<'a, I: Intake> Receiver<'a, I> {
     }
 
     /// Lets packets gather if nobody needs each of them soon: they go into a file, or to readers of
-    /// a published log, who look at it every few milliseconds. To take each packet immediately would
-    /// cost a core (decision 0065).
+    /// a published log, who look at it every few milliseconds. To take each packet immediately
+    /// would cost a core (decision 0065).
     pub(crate) fn gathering(self, gathers: bool) -> Self {
         Self { gathers, ..self }
     }

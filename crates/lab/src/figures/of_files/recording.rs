@@ -61,8 +61,8 @@ pub(crate) fn against_dd(context: &Context) -> Result<Outcome, String> {
     Ok(comparison.outcome("GB/s", Better::Higher, rounds, details))
 }
 
-/// `record-cpu`: the share of a core that a recording of 1 GB/s takes, against the same packets to no
-/// file. The difference is the recorder's.
+/// `record-cpu`: the share of a core that a recording of 1 GB/s takes, against the same packets to
+/// no file. The difference is the recorder's.
 pub(crate) fn processor_time(context: &Context) -> Result<Outcome, String> {
     let (ours, folder) = (our_program()?, folder()?);
     let packets: u64 = if context.smoke { 20_000 } else { 3_800_000 };

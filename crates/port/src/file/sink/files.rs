@@ -1,5 +1,6 @@
 //! The files of a sink: opens them in sequence, limits them, and hands them on to be synced.
 
+mod place;
 mod space;
 
 use std::collections::VecDeque;
@@ -203,16 +204,6 @@ impl Files {
         }
     }
 
-    /// Removes the open file of several, if there is nothing in it.
-    pub(super) fn remove_empty(&mut self) {
-        let is_empty = |file: &File| file.metadata().is_ok_and(|found| found.len() == 0);
-        let is_of_several = self.rotating.is_some() && self.held.as_ref().is_some_and(is_empty);
-        if is_of_several && self.look_at_place() == Whereabouts::InPlace {
-            // An empty file harms nobody.
-            let _ = late::remove_file(&self.path);
-        }
-    }
-
     /// Whether the open file is the last one allowed.
     pub(super) fn is_last(&self) -> bool {
         self.rotating.as_ref().is_some_and(|rotating| {
@@ -277,17 +268,6 @@ impl Files {
     /// Returns a sync that failed, or a file that was removed, once.
     pub(super) fn failed_sync(&mut self) -> Option<Unsafe> {
         self.safe.as_ref().and_then(Safe::failure).or_else(|| self.gone.take())
-    }
-
-    /// Looks where the open file is. If it was removed, [`failed_sync`](Self::failed_sync) has it.
-    fn look_at_place(&mut self) -> Whereabouts {
-        let of = |file: &File| Whereabouts::of(file, &self.path);
-        let found = self.held.as_ref().map_or(Whereabouts::InPlace, of);
-        if found == Whereabouts::Removed {
-            let (path, synced) = (self.path.clone(), Mark::default());
-            self.gone = Some(Unsafe { path, error: removed(), synced, lost: Vec::new() });
-        }
-        found
     }
 
     /// Whether files are limited by time.
