@@ -25,7 +25,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use burstline_log::{Burst, SCRATCH_PACKETS, Scratch};
-use burstline_port::{Lent, Losses, PortAccount, Received};
+use burstline_port::{Lent, Losses, PortAccount, Received, TimestampSource};
 
 use crate::runtime::logs::receive::nap_of;
 use crate::runtime::{self, Crew, Job, Next, Pause, Polled, Post, Round, Span, Step, Tally, tally};
@@ -38,6 +38,9 @@ pub(crate) trait Work: Send {
 
     /// Whether packets may gather before it sees them: nobody needs each of them soon.
     const GATHERS: bool = false;
+
+    /// Whether it keeps the times of packets. If these are those of polls, packets do not gather.
+    const KEEPS_TIMES: bool = true;
 
     /// Processes a burst in place.
     fn see(&mut self, lent: &Lent<'_>);
@@ -75,6 +78,7 @@ pub(crate) struct Unhurried<F>(pub(crate) F);
 impl<F: FnMut(&Burst<'_>) + Send> Work for Unhurried<F> {
     type Outcome = ();
     const GATHERS: bool = true;
+    const KEEPS_TIMES: bool = false;
 
     #[inline]
     fn see(&mut self, lent: &Lent<'_>) {
@@ -297,7 +301,8 @@ impl<W: Work> Worker<'_, W> {
 
     fn show_losses(&mut self) -> u64 {
         let account = self.source.port.account();
-        if W::GATHERS {
+        let is_polled = self.source.port.info().timestamps == TimestampSource::Poll;
+        if W::GATHERS && !(W::KEEPS_TIMES && is_polled) {
             self.nap_ns = nap_of(self.source.port(), &account);
         }
         self.work.hear(&account);

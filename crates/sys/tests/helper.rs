@@ -196,6 +196,33 @@ fn only_files_of_the_jobs_names_are_changed() {
     });
 }
 
+/// `-w r/d%Y-%m/%B/x.pcapng` has folders in it, and no others are made there.
+#[test]
+fn only_folders_that_are_named_after_the_time_are_made() {
+    alone("only_folders_that_are_named_after_the_time_are_made", |folder| {
+        let flat = folder.join("flat");
+        fs::create_dir(&flat).unwrap();
+        let grant = Grant {
+            name_prefix: "x".to_owned(),
+            folders: ["d%Y-%m", "%B"].map(str::to_owned).to_vec(),
+            ..Grant::of(folder.to_owned(), GrantKind::Write)
+        };
+        let near = Grant { is_deep: false, ..Grant::of(flat.clone(), GrantKind::Write) };
+        start(folder, vec![near, grant]);
+        become_nobody();
+        let made = folder.join("d2026-11/November");
+        late::create_folder(made.parent().unwrap(), 0o700).unwrap();
+        late::create_folder(&made, 0o750).unwrap();
+        Opening::write().create_new().open(&made.join("x_1")).unwrap();
+        for refused in ["journal", "2026-11", "d2026-11x", "d2026-11/n;", "x", "flat/x"] {
+            let refused = late::create_folder(&folder.join(refused), 0o700);
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::PermissionDenied);
+        }
+        let deeper = late::create_folder(&made.join("November"), 0o700);
+        assert_eq!(deeper.unwrap_err().kind(), ErrorKind::PermissionDenied);
+    });
+}
+
 #[test]
 fn what_no_grant_covers_is_refused() {
     alone("what_no_grant_covers_is_refused", |folder| {

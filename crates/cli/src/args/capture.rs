@@ -81,11 +81,10 @@ pub(crate) struct CaptureArgs {
 
     /// Continue a recording that was broken off, in a new file: FILE-2 after FILE, or with -b, -C
     /// or -G the next one after the file that was written last. With -C the numbers in names go on,
-    /// behind the highest. A name of -G may have the time in numbers and the names of months and
-    /// days, but no %c %x %X %r %z %Z. Of files that take turns each continues by itself. Files
-    /// that are there stay as they are, and packet numbers go on. The comment of the new file,
-    /// which capinfos shows, says what the file before it has, and what was lost in it. If there is
-    /// no file yet, a recording begins
+    /// behind the highest. A name of -G may have numbers of the time, and names of months and
+    /// days. Of files that take turns each continues by itself. Files that are there stay as they
+    /// are, and packet numbers go on. The comment of the new file, which capinfos shows, says what
+    /// the file before it has, and what was lost in it. If there is no file yet, a recording begins
     #[arg(long, requires = "write", conflicts_with = "keep")]
     pub(crate) resume: bool,
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use burstline_port::{FileNaming, OutputOptions, steady_folder, striped_paths};
 use burstline_sys::calendar::format_local;
 use burstline_sys::clock;
+use burstline_sys::inode::{folder_of, or_here};
 use burstline_sys::users::{self, Account};
 
 use super::flight;
@@ -39,7 +40,8 @@ pub(super) fn output_options(
     }
     let is_timed = rotation.naming == FileNaming::Timed;
     for path in striped_paths(path).map_err(Failure::usage)? {
-        let path = if is_timed { timed(Path::new(&path)) } else { path };
+        let is_pipe = path == "-";
+        let path = if is_timed && !is_pipe { timed(Path::new(&path)) } else { path };
         if path != "-" && fs::metadata(&path).map_or(true, |found| found.is_file()) {
             flight::Names::new(&path).rehearse(keeps_privileges)?;
         }
@@ -47,12 +49,15 @@ pub(super) fn output_options(
     Ok(options)
 }
 
-/// Returns the path of a file of now. Folders that are named after the time are made with the first
-/// packet, so it is in the folder above them.
+/// Returns the path of a file of now, in the deepest of its folders that is there: the others are
+/// made with the first packet.
 fn timed(path: &Path) -> String {
-    let above = steady_folder(path).join(path.file_name().unwrap_or_default());
-    let above = above.to_string_lossy();
-    format_local(clock::realtime_ns() / 1_000_000_000, &above).unwrap_or(above.into_owned())
+    let text = path.to_string_lossy();
+    let now = format_local(clock::realtime_ns() / 1_000_000_000, &text).unwrap_or(text.into());
+    let (now, steady) = (Path::new(&now), steady_folder(path));
+    let is_there = |folder: &&Path| *folder == steady || or_here(folder).is_dir();
+    let folder = folder_of(now).ancestors().find(is_there).unwrap_or(steady);
+    folder.join(now.file_name().unwrap_or_default()).to_string_lossy().into_owned()
 }
 
 /// Whether a job without rights may give a file that it makes to this user and group: to itself,

@@ -57,26 +57,25 @@ pub(super) fn check(args: &CaptureArgs) -> Result<Vec<String>, Failure> {
 /// Examines the existing files. Returns `None` if there are none, so that a new recording begins.
 pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
     let (path, paths) = (args.write(), check(args)?);
+    let splits = args.files.link_types == LinkTypes::Split;
     let there = match args.files.rotation() {
         Some(rotation) => {
             let find = |of: &String| rotated_as(Path::new(of), rotation.naming);
             let files = paths.iter().map(find).collect::<Result<Vec<_>, _>>();
             There { files: files.map_err(EngineError::from)?, shown: path.to_owned(), next: paths }
         }
-        None => There::unrotated(path, &paths)?,
+        None => There::unrotated(path, &paths, splits)?,
     };
     if there.files.iter().all(Vec::is_empty) {
         return Ok(None);
     }
-    let splits = args.files.link_types == LinkTypes::Split;
     let look = |files: &Vec<PathBuf>| {
         let Some((last, before)) = files.split_last() else { return Ok(None) };
         let mut resumed = look_at(last, before)?;
-        // Files of other link types tell of themselves, too. The next ones begin from 0.
-        let beside = if splits { link_siblings(last) } else { Ok(Vec::new()) };
-        for sibling in beside.map_err(EngineError::from)? {
-            let of_it = look_at(&sibling, &[])?.comment;
-            resumed.comment += &format!("; {}", of_it.strip_prefix(RESUMES).unwrap_or(&of_it));
+        // Files of other link types tell of themselves, too, as far as they can be read.
+        for sibling in if splits { siblings(last) } else { Vec::new() } {
+            let Ok(Resumed { comment, .. }) = look_at(&sibling, &[]) else { continue };
+            resumed.comment += &format!("; {}", comment.strip_prefix(RESUMES).unwrap_or(&comment));
         }
         Ok(Some(resumed))
     };
@@ -111,8 +110,11 @@ struct There {
 impl There {
     /// Finds the files of a recording that is not rotated. The next files have one number on all
     /// disks, so that they are still one set.
-    fn unrotated(path: &str, paths: &[String]) -> Result<Self, Failure> {
-        let is_there = |path: &String| fs::symlink_metadata(path).is_ok();
+    fn unrotated(path: &str, paths: &[String], splits: bool) -> Result<Self, Failure> {
+        // A number is taken by a file of another link type, too: the first one may have been moved.
+        let is_there = |path: &String| {
+            fs::symlink_metadata(path).is_ok() || splits && !siblings(Path::new(path)).is_empty()
+        };
         let named = |number: u32| paths.iter().map(move |path| numbered(path, number));
         let mut next = 1_u32;
         while named(next).any(|path| is_there(&path)) {
@@ -120,7 +122,8 @@ impl There {
         }
         let files = paths.iter().map(|path| {
             let names = (1..next).map(|number| numbered(path, number));
-            names.filter(is_there).map(PathBuf::from).collect::<Vec<_>>()
+            let is_file = |path: &String| fs::symlink_metadata(path).is_ok();
+            names.filter(is_file).map(PathBuf::from).collect::<Vec<_>>()
         });
         let names: Vec<String> = named(next).collect();
         let stands = |path: &String| striped_paths(path).is_ok_and(|paths| paths == names);
@@ -135,6 +138,12 @@ impl There {
         };
         Ok(Self { files: files.collect(), shown, next: names })
     }
+}
+
+/// Returns the files of other link types beside a file. If the folder cannot be read, creating the
+/// next file reports it.
+fn siblings(path: &Path) -> Vec<PathBuf> {
+    link_siblings(path).unwrap_or_default()
 }
 
 /// Counts the packets and losses of the last file. `before`: the files before it, oldest first.

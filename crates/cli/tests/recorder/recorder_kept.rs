@@ -336,6 +336,14 @@ fn each_link_type_gets_a_file() {
     for told in ["x.pcapng, which is whole: 30", "x-link113.pcapng, which was broken off: 12"] {
         assert!(next.stderr.contains(told), "{told}: {}", next.stderr);
     }
+    // The number of a file that is there is taken, also if its first link type was moved away.
+    let second = directory.file("x-2-link113.pcapng");
+    let before = fs::read(&second).unwrap();
+    fs::remove_file(directory.file("x-2.pcapng")).unwrap();
+    run_json(&["capture", &file, "-w", &out, "--link-types", "split", "--resume"], 0);
+    assert!(
+        fs::read(&second).unwrap() == before && fs::exists(directory.file("x-3.pcapng")).unwrap()
+    );
     // A single file cannot have all intact packets.
     let one = directory.file("one.pcapng");
     let recovered = run_json(&["recover", &file, "-w", &one], 1);

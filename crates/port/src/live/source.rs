@@ -209,6 +209,11 @@ impl<I: Intake> Port for LiveSource<I> {
         account
     }
 
+    /// The rings of a guest or a process are short, and each queue has its own.
+    fn fills_alone(&self) -> bool {
+        false
+    }
+
     fn readiness(&self) -> Option<BorrowedFd<'_>> {
         Some(self.intake.readiness())
     }

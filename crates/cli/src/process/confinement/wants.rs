@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use burstline_engine::InlineOptions;
 use burstline_fleet::Sensors;
@@ -327,9 +327,17 @@ impl Wants {
         self.grants.push(Grant {
             name_prefix: prefix_of_names(&name).to_owned(),
             is_deep: steady != folder,
+            folders: folders_below(steady, folder),
             ..Grant::of(steady.to_owned(), GrantKind::Write)
         });
     }
+}
+
+/// Returns the names of the folders from `steady` down to `folder`.
+fn folders_below(steady: &Path, folder: &Path) -> Vec<String> {
+    let below = folder.strip_prefix(steady).unwrap_or(folder);
+    let names = below.components().filter(|one| matches!(one, Component::Normal(_)));
+    names.map(|name| name.as_os_str().to_string_lossy().into_owned()).collect()
 }
 
 /// If it cannot be created, the publishing code reports the error.

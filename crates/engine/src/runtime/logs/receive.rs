@@ -5,7 +5,7 @@ use std::thread::Thread;
 
 use burstline_log::{Ending, Writer};
 use burstline_port::{
-    Port, PortAccount, PortError, PortTable, Received, RingFill, RingKind, Source,
+    Port, PortAccount, PortError, PortTable, Received, RingFill, RingKind, Source, TimestampSource,
 };
 
 use super::LogCounts;
@@ -31,8 +31,13 @@ pub(crate) fn nap_of(port: &dyn Port, account: &PortAccount) -> u64 {
 
 /// Returns how long these queues last, in ns.
 fn nap_ns(rings: &[RingFill]) -> u64 {
-    let queues = rings.iter().filter(|ring| ring.ring == RingKind::Rx);
-    let least = queues.map(|ring| ring.size / 4 * PACKET_NS).min().unwrap_or(0);
+    // Packets also stop when there is no free frame.
+    let of = |kind: RingKind| {
+        let rings = rings.iter().filter(move |ring| ring.ring == kind);
+        rings.map(|ring| ring.size / 4 * PACKET_NS).min()
+    };
+    let Some(received) = of(RingKind::Rx) else { return 0 };
+    let least = of(RingKind::Fill).map_or(received, |free| free.min(received));
     if least < NAP_LEAST_NS { 0 } else { least.min(NAP_MOST_NS) }
 }
 
@@ -240,6 +245,9 @@ impl<I: Intake> Step for Receiver<'_, I> {
         let show = |hand: &Hand<'_>| {
             let account = hand.source.port.account();
             nap = if hand.is_ended { nap } else { nap.min(nap_of(hand.source.port(), &account)) };
+            if hand.source.port().info().timestamps == TimestampSource::Poll {
+                nap = 0; // a packet's time would be that of the end of the nap
+            }
             self.job.show_account(hand.index, account, hand.received)
         };
         self.lost = self.hands.iter().map(show).sum();
@@ -292,7 +300,8 @@ mod tests {
 
     #[test]
     fn a_nap_ends_before_the_smallest_queue_is_full() {
-        assert_eq!(nap(&[(RingKind::Rx, 16_384), (RingKind::Fill, 64)]), 409_600);
+        assert_eq!(nap(&[(RingKind::Rx, 16_384), (RingKind::Fill, 16_384)]), 409_600);
+        assert_eq!(nap(&[(RingKind::Rx, 16_384), (RingKind::Fill, 64)]), 0);
         assert_eq!(nap(&[(RingKind::Rx, 1 << 20), (RingKind::Rx, 4_096)]), 102_400);
         assert_eq!(nap(&[(RingKind::Rx, 1 << 20)]), NAP_MOST_NS);
     }

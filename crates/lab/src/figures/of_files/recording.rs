@@ -66,7 +66,7 @@ pub(crate) fn against_dd(context: &Context) -> Result<Outcome, String> {
 pub(crate) fn processor_time(context: &Context) -> Result<Outcome, String> {
     let (ours, folder) = (our_program()?, folder()?);
     let packets: u64 = if context.smoke { 20_000 } else { 3_800_000 };
-    // A packet takes some 1,048 bytes of the file, with its part of a trailer.
+    // `record-dd` writes as many bytes for each packet.
     let gigabytes = packets as f64 * 1048.0 / 1e9;
     let load = format!("gen:?size=1000&packets={packets}");
     let file = folder.file("x.pcapng");

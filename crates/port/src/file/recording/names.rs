@@ -226,11 +226,12 @@ fn names_in(folder: &Path) -> Result<Vec<String>, PortError> {
     Ok(names?.into_iter().filter_map(|name| name.into_string().ok()).collect())
 }
 
-/// As [`names_in`]: what is no folder, or not there, has no names.
+/// As [`names_in`]: what is no folder, not there, or not ours to read, has no names.
 fn names_below(folder: &Path) -> Result<Vec<String>, PortError> {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     match names_in(folder) {
         Err(PortError::Io { error, .. })
-            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+            if matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) =>
         {
             Ok(Vec::new())
         }

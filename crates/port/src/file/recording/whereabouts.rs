@@ -22,27 +22,47 @@ pub(in super::super) enum Whereabouts {
 impl Whereabouts {
     /// Looks where `file` is, which was opened at `path`. Cost: one to three system calls.
     pub(in super::super) fn of(file: &File, path: &Path) -> Self {
-        // The file says by itself whether it is gone: its folder may be one that we may not search.
-        let is_removed = || file.metadata().is_ok_and(|metadata| metadata.nlink() == 0);
         let Ok(metadata) = file.metadata() else { return Self::InPlace };
-        match metadata.nlink() > 0 && !is_elsewhere(path, FileId::of(&metadata)) {
-            true => Self::InPlace,
-            // Again, as it may have been removed since then.
-            false if is_removed() => Self::Removed,
-            false => Self::Moved,
+        let leads = Leads::of(path, FileId::of(&metadata));
+        if leads == Leads::Here {
+            return Self::InPlace;
+        }
+        // The file says by itself whether it is gone: its folder may be one that we may not search.
+        // Asked after the path: it may have been removed in between.
+        let is_removed = file.metadata().is_ok_and(|metadata| metadata.nlink() == 0);
+        match leads {
+            _ if is_removed => Self::Removed,
+            Leads::Elsewhere => Self::Moved,
+            Leads::Here | Leads::Unknown => Self::InPlace,
         }
     }
 }
 
-/// Whether `path` certainly leads to another file than `id`, or to none. A folder that may not be
-/// searched says nothing.
-pub(super) fn is_elsewhere(path: &Path, id: FileId) -> bool {
-    match late::metadata(path) {
-        Ok(found) => FileId::of(&found) != id,
-        Err(error) => {
-            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+/// Where a path leads to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leads {
+    Here,
+    Elsewhere,
+    /// A folder that may not be searched says nothing.
+    Unknown,
+}
+
+impl Leads {
+    fn of(path: &Path, id: FileId) -> Self {
+        match late::metadata(path) {
+            Ok(found) if FileId::of(&found) == id => Self::Here,
+            Ok(_) => Self::Elsewhere,
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Elsewhere,
+                _ => Self::Unknown,
+            },
         }
     }
+}
+
+/// Whether `path` certainly leads to another file than `id`, or to none.
+pub(super) fn is_elsewhere(path: &Path, id: FileId) -> bool {
+    Leads::of(path, id) == Leads::Elsewhere
 }
 
 /// The error of a file that was removed.

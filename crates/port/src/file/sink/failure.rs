@@ -88,6 +88,7 @@ impl FileSink {
                 body.cut(safe.bytes);
                 if safe.bytes == 0 {
                     self.files.remove_empty();
+                    return;
                 }
                 safe
             }

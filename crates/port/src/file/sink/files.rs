@@ -166,9 +166,9 @@ impl Files {
         rotating.begun += 1;
         let name = rotating.names.next(time_ns).to_string_lossy().into_owned();
         let creation = Creation { is_new: true, ..self.options.creation };
-        // Who may read the files may search their folders.
-        let mode = creation.mode.unwrap_or(0o600);
-        let folder_mode = 0o700 | mode & 0o777 | (mode & 0o444) >> 2;
+        // Who may read the files may read and search their folders, less the umask.
+        let readers = creation.mode.unwrap_or(0) & 0o044;
+        let folder_mode = 0o700 | readers | readers >> 2;
         let target = loop {
             self.path = rotating.attempts.next(&name);
             let open = || layout.open(&self.path, &creation, &self.opened, &self.stop);

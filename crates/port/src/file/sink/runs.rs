@@ -21,14 +21,18 @@ impl FileSink {
     #[inline]
     pub(super) fn put_plain(&mut self, burst: &Burst<'_>) -> usize {
         let mut ahead = burst.packets().map(|packet| packet.desc());
-        let Some(port) = ahead.next().map(|first| first.port()) else { return 0 };
+        let Some(first) = ahead.next() else { return 0 };
+        let port = first.port();
         let Described::As(interface) = self.described[usize::from(port)] else { return 0 };
         if self.gaps[usize::from(port)] > 0 {
             return 0;
         }
-        let is_plain = |desc: &Desc| desc.port() == port && !desc.flags().contains(Flags::OUTGOING);
-        // One packet is not worth a batch: ports may alternate.
-        if ahead.next().is_none_or(|second| !is_plain(&second)) {
+        let is_plain = |desc: &Desc| {
+            let flags = desc.flags();
+            desc.port() == port && !flags.contains(Flags::OUTGOING) && !flags.contains(Flags::FACTS)
+        };
+        // One packet is not worth a batch: ports may alternate, and each may be truncated.
+        if !is_plain(&first) || ahead.next().is_none_or(|second| !is_plain(&second)) {
             return 0;
         }
         let mut plain = burst.plain_packets().take_while(|packet| is_plain(&packet.desc));

@@ -43,13 +43,42 @@ pub struct Grant {
     pub name_prefix: String,
     /// Whether folders in the folder belong to it.
     pub is_deep: bool,
+    /// The folders that the job makes below its path, one in the other, with conversions of
+    /// strftime(3). If there are none, it makes any, if it is deep.
+    pub folders: Vec<String>,
 }
 
 impl Grant {
     /// Returns a grant of a file, or of all that is below a folder.
     pub fn of(path: PathBuf, kind: GrantKind) -> Self {
-        Self { path, kind, name_prefix: String::new(), is_deep: true }
+        Self { path, kind, name_prefix: String::new(), is_deep: true, folders: Vec::new() }
     }
+
+    /// Whether the job makes a folder of this path below its own.
+    fn makes(&self, rest: &Path) -> bool {
+        let names: Vec<&OsStr> = rest.iter().collect();
+        let are_of_times = || {
+            names.len() <= self.folders.len()
+                && names.iter().zip(&self.folders).all(|(name, format)| is_of_time(name, format))
+        };
+        let is_any = self.folders.is_empty();
+        self.kind == GrantKind::Write && self.is_deep && (is_any || are_of_times())
+    }
+}
+
+/// Whether a name can be what strftime(3) makes of a format: it begins alike, and has nothing but
+/// digits, what the format has, and letters if the format has names of months or days.
+fn is_of_time(name: &OsStr, format: &str) -> bool {
+    let (Some(name), Some((start, rest))) = (name.to_str(), format.split_once('%')) else {
+        return name == format;
+    };
+    let words = ["%b", "%B", "%h", "%a", "%A", "%p", "%c", "%Z"];
+    let has_words = words.iter().any(|word| format.contains(word));
+    let is_part = |one: char| {
+        let is_letter = has_words && one.is_ascii_alphabetic();
+        one.is_ascii_digit() || " -+:".contains(one) || rest.contains(one) || is_letter
+    };
+    name.strip_prefix(start).is_some_and(|rest| rest.chars().all(is_part))
 }
 
 /// The bits of a mode that a helper sets: not setuid, setgid or sticky.
@@ -158,10 +187,9 @@ impl Grants {
         Ok(renameat(from, old, to, new)?)
     }
 
-    /// Makes a folder, where a grant has folders in it. The prefix is that of files.
+    /// Makes a folder that a grant has in it.
     pub(super) fn make_folder(&self, path: &Path, mode: u32) -> io::Result<()> {
-        let has_folders = |grant: &Grant| grant.kind == GrantKind::Write && grant.is_deep;
-        let place = self.place(path, |place| has_folders(place.grant))?;
+        let place = self.place(path, |place| place.grant.makes(&place.rest))?;
         let (folder, name) = place.split()?;
         Ok(mkdirat(folder, name, Mode::from_bits_retain(mode & MODE))?)
     }

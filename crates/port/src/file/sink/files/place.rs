@@ -24,7 +24,7 @@ impl Files {
         let is_empty = |file: &File| file.metadata().is_ok_and(|found| found.len() == 0);
         let is_of_several = self.rotating.is_some() && self.held.as_ref().is_some_and(is_empty);
         if is_of_several && self.look_at_place() == Whereabouts::InPlace {
-            // An empty file harms nobody.
+            // If it fails, an empty file stays.
             let _ = late::remove_file(&self.path);
         }
     }
