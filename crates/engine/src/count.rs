@@ -54,6 +54,7 @@ pub fn run_to_completion<W: FnMut(&Burst<'_>) + Send>(
     complete(sources, work_for, threads, run)
 }
 
+/// As [`run_to_completion`], for any work: the trait [`Work`] is private to this crate.
 fn complete<W: Work<Outcome = ()>>(
     mut sources: Vec<Inlet>,
     mut work_for: impl FnMut(usize) -> W,

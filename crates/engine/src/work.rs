@@ -25,9 +25,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use burstline_log::{Burst, SCRATCH_PACKETS, Scratch};
-use burstline_port::{Lent, Losses, PortAccount, Received, TimestampSource};
+use burstline_port::{Lent, Losses, PortAccount, Received};
 
-use crate::runtime::logs::receive::nap_of;
+use crate::runtime::logs::receive::gather_ns;
 use crate::runtime::{self, Crew, Job, Next, Pause, Polled, Post, Round, Span, Step, Tally, tally};
 use crate::{EngineError, Inlet, PortReport, Report};
 
@@ -301,9 +301,8 @@ impl<W: Work> Worker<'_, W> {
 
     fn show_losses(&mut self) -> u64 {
         let account = self.source.port.account();
-        let is_polled = self.source.port.info().timestamps == TimestampSource::Poll;
-        if W::GATHERS && !(W::KEEPS_TIMES && is_polled) {
-            self.nap_ns = nap_of(self.source.port(), &account);
+        if W::GATHERS {
+            self.nap_ns = gather_ns(self.source.port(), &account, W::KEEPS_TIMES);
         }
         self.work.hear(&account);
         self.job.show_account(self.index, account, self.counted.tally.packets)

@@ -220,9 +220,9 @@ pub trait Port: Send {
         None
     }
 
-    /// Whether packets come into its queue while nobody polls it. Otherwise they wait in the
-    /// device, which has less room.
-    fn fills_alone(&self) -> bool {
+    /// Whether packets may gather in its queues while nobody polls it. Not if they wait in the
+    /// device until a poll, or if its account does not give the size of each queue.
+    fn may_gather(&self) -> bool {
         true
     }
 

@@ -40,18 +40,20 @@ pub(super) fn output_options(
     }
     let is_timed = rotation.naming == FileNaming::Timed;
     for path in striped_paths(path).map_err(Failure::usage)? {
-        let is_pipe = path == "-";
-        let path = if is_timed && !is_pipe { timed(Path::new(&path)) } else { path };
-        if path != "-" && fs::metadata(&path).map_or(true, |found| found.is_file()) {
+        if path == "-" {
+            continue;
+        }
+        let path = if is_timed { rehearsed(Path::new(&path)) } else { path };
+        if fs::metadata(&path).map_or(true, |found| found.is_file()) {
             flight::Names::new(&path).rehearse(keeps_privileges)?;
         }
     }
     Ok(options)
 }
 
-/// Returns the path of a file of now, in the deepest of its folders that is there: the others are
-/// made with the first packet.
-fn timed(path: &Path) -> String {
+/// Returns the path at which to try whether files can be made: the name that a file would have now,
+/// in its deepest folder that exists. The recorder makes the other folders with the first packet.
+fn rehearsed(path: &Path) -> String {
     let text = path.to_string_lossy();
     let now = format_local(clock::realtime_ns() / 1_000_000_000, &text).unwrap_or(text.into());
     let (now, steady) = (Path::new(&now), steady_folder(path));

@@ -20,7 +20,7 @@ use super::archive;
 use crate::args::{CaptureArgs, LinkTypes};
 use crate::failure::{Failure, complain};
 
-/// How the comment of a file begins that continues another.
+/// The first words of the comment of a file that continues another.
 const RESUMES: &str = "resumes after ";
 
 /// How a recording continues.
@@ -112,17 +112,16 @@ impl There {
     /// disks, so that they are still one set.
     fn unrotated(path: &str, paths: &[String], splits: bool) -> Result<Self, Failure> {
         // A number is taken by a file of another link type, too: the first one may have been moved.
-        let is_there = |path: &String| {
-            fs::symlink_metadata(path).is_ok() || splits && !siblings(Path::new(path)).is_empty()
-        };
+        let is_file = |path: &String| fs::symlink_metadata(path).is_ok();
+        let is_taken =
+            |path: &String| is_file(path) || splits && !siblings(Path::new(path)).is_empty();
         let named = |number: u32| paths.iter().map(move |path| numbered(path, number));
         let mut next = 1_u32;
-        while named(next).any(|path| is_there(&path)) {
+        while named(next).any(|path| is_taken(&path)) {
             next += 1;
         }
         let files = paths.iter().map(|path| {
             let names = (1..next).map(|number| numbered(path, number));
-            let is_file = |path: &String| fs::symlink_metadata(path).is_ok();
             names.filter(is_file).map(PathBuf::from).collect::<Vec<_>>()
         });
         let names: Vec<String> = named(next).collect();
@@ -222,13 +221,13 @@ impl Examined {
         is_classic || is_long
     }
 
-    /// Says whether the file is sound, and has the closing counts with which a recording ends. pcap
-    /// has no counts, so a whole packet may be all that a recorder that was killed has left.
+    /// Says whether the file is sound and whether its recorder ended it, with closing counts. pcap
+    /// has no such counts: a recorder that was killed leaves the same file as one that ended.
     fn state(&self) -> &'static str {
         let mut counters = self.checked.interfaces.iter().map(|interface| &interface.counters);
         let is_pcapng = self.checked.kind == Some(FileKind::Pcapng);
         match self.checked.is_sound() {
-            true if !is_pcapng => "has whole packets, and as pcap no end",
+            true if !is_pcapng => "is sound, but a pcap does not say whether it is complete",
             true if counters.any(|counters| *counters != Counters::default()) => "is whole",
             _ => "was broken off",
         }

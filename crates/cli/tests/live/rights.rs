@@ -272,7 +272,7 @@ fn a_job_says_that_its_helper_has_ended() {
     assert!(report["total"]["lost"]["write_error"].as_u64() > Some(0), "{report}");
 }
 
-/// The helper looks at no path but those that the job was given for later.
+/// The job may not look at its own path then, and the helper does not do so for it.
 #[test]
 fn a_file_that_was_removed_is_missed_by_a_job_with_a_helper_too() {
     let directory = Directory::new("rights-removed");

@@ -301,10 +301,9 @@ fn the_numbers_of_packets_go_on_behind_files_that_do_not_say_theirs() {
     assert_eq!(first("x-5.pcapng", &[]), 6010);
 }
 
-#[test]
-fn each_link_type_gets_a_file() {
-    let directory = Directory::new("links");
-    let (file, out) = (directory.file("mixed.pcapng"), directory.file("x.pcapng"));
+/// Writes a file of 30 Ethernet packets and 12 of another link type.
+fn two_link_types(directory: &Directory) -> String {
+    let file = directory.file("mixed.pcapng");
     let (mut bytes, mut end) = (vec![0; 1 << 20], 0);
     // libpcap would refuse to write such a file, and so would our encoder: two sections.
     for (link, packets) in [(LinkType::ETHERNET, 30), (LinkType::LINUX_SLL, 12)] {
@@ -318,34 +317,61 @@ fn each_link_type_gets_a_file() {
         }
     }
     fs::write(&file, &bytes[..end]).unwrap();
+    file
+}
+
+#[test]
+fn each_link_type_gets_a_file() {
+    let directory = Directory::new("links");
+    let (file, out) = (two_link_types(&directory), directory.file("x.pcapng"));
     let report = run_json(&["capture", &file, "-w", &out, "--link-types", "split"], 0);
     assert_closed(&report);
     assert_eq!(delivered(&report), 42);
-    let other = directory.file("x-link113.pcapng");
-    for (file, packets) in [(&out, 30), (&other, 12)] {
-        let read = run_json(&["count", file], 0);
+    for (file, packets) in [(out, 30), (directory.file("x-link113.pcapng"), 12)] {
+        let read = run_json(&["count", &file], 0);
         assert_eq!(delivered(&read), packets, "{file}");
-        for (who, count) in judged_packets(file) {
+        for (who, count) in judged_packets(&file) {
             assert_eq!(count, packets, "{who} {file}");
         }
     }
-    // The next recording tells of both, also if only the second was broken off.
+}
+
+#[test]
+fn a_resumed_recording_tells_of_the_files_of_all_link_types() {
+    let directory = Directory::new("links-told");
+    let (file, out) = (two_link_types(&directory), directory.file("x.pcapng"));
+    let job = ["capture", &file, "-w", &out, "--link-types", "split", "--resume"];
+    run_json(&job, 0);
+    let other = directory.file("x-link113.pcapng");
     let whole = fs::read(&other).unwrap();
     fs::write(&other, &whole[..whole.len() - 20]).unwrap();
-    let next = run(&["capture", &file, "-w", &out, "--link-types", "split", "--resume"]);
+    let next = run(&job);
     for told in ["x.pcapng, which is whole: 30", "x-link113.pcapng, which was broken off: 12"] {
         assert!(next.stderr.contains(told), "{told}: {}", next.stderr);
     }
-    // The number of a file that is there is taken, also if its first link type was moved away.
+    // A number is taken, also if only the file of the first link type was moved away.
     let second = directory.file("x-2-link113.pcapng");
     let before = fs::read(&second).unwrap();
     fs::remove_file(directory.file("x-2.pcapng")).unwrap();
-    run_json(&["capture", &file, "-w", &out, "--link-types", "split", "--resume"], 0);
-    assert!(
-        fs::read(&second).unwrap() == before && fs::exists(directory.file("x-3.pcapng")).unwrap()
-    );
-    // A single file cannot have all intact packets.
-    let one = directory.file("one.pcapng");
+    run_json(&job, 0);
+    assert!(fs::read(&second).unwrap() == before, "it is not written again");
+    assert!(fs::exists(directory.file("x-3.pcapng")).unwrap());
+}
+
+#[test]
+fn recover_fails_if_packets_of_a_second_link_type_are_left_out() {
+    let directory = Directory::new("links-recovered");
+    let (file, one) = (two_link_types(&directory), directory.file("one.pcapng"));
     let recovered = run_json(&["recover", &file, "-w", &one], 1);
     assert_eq!(recovered["lost"]["link_mismatch"], 12, "{recovered}");
+}
+
+#[test]
+fn a_pcap_does_not_say_whether_it_is_complete() {
+    let directory = Directory::new("resume-pcap");
+    let job = ["capture", "gen:?packets=10", "-w", &directory.file("x.pcap"), "--resume"];
+    run_json(&job, 0);
+    let next = run(&job);
+    let told = "x.pcap, which is sound, but a pcap does not say whether it is complete: 10 packets";
+    assert!(next.stderr.contains(told), "{}", next.stderr);
 }

@@ -158,7 +158,7 @@ impl Plain {
             return Err(io::ErrorKind::Unsupported.into());
         }
         if self.output.bytes == 0 {
-            // It has no header.
+            // The disk was full before the header was written.
             return Err(io::ErrorKind::StorageFull.into());
         }
         if self.output.is_compressed() {

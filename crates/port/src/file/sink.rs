@@ -138,7 +138,7 @@ impl FileSink {
             false => None,
         };
         let mut account = PortAccount::default();
-        // Slower, and the reason may be mended.
+        // The user may be able to allow io_uring, which is faster.
         if let Some(mode @ QueueMode::Plain { .. }) = queue.as_ref().map(WriteQueue::mode) {
             account.hint(|| format!("{}: {mode}", layout.path.display()));
         }

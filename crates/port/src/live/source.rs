@@ -209,8 +209,8 @@ impl<I: Intake> Port for LiveSource<I> {
         account
     }
 
-    /// The rings of a guest or a process are short, and each queue has its own.
-    fn fills_alone(&self) -> bool {
+    /// The rings of a guest or a process are short, and the account has only the sum of all queues.
+    fn may_gather(&self) -> bool {
         false
     }
 

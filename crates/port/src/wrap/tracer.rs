@@ -55,8 +55,8 @@ impl<P: Port + ?Sized> Port for Tracer<P> {
         self.inner.wait(timeout_ns)
     }
 
-    fn fills_alone(&self) -> bool {
-        self.inner.fills_alone()
+    fn may_gather(&self) -> bool {
+        self.inner.may_gather()
     }
 
     fn readiness(&self) -> Option<BorrowedFd<'_>> {

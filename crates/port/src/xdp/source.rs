@@ -51,8 +51,8 @@ pub(super) struct XdpSource {
     pending: Option<Taken>,
     /// A fatal error of the socket.
     failure: Option<XdpError>,
-    /// Not if the driver takes packets only when it is asked to.
-    fills_alone: bool,
+    /// False if the driver takes packets only when it is polled.
+    may_gather: bool,
     delivered: u64,
     merged: u64,
     without_time: u64,
@@ -105,7 +105,7 @@ impl XdpSource {
             tai_offset_ns: clock::tai_offset_ns(),
             pending: None,
             failure: None,
-            fills_alone: settings.socket.busy_poll_packets.is_none(),
+            may_gather: settings.socket.busy_poll_packets.is_none(),
             delivered: 0,
             merged: 0,
             without_time: 0,
@@ -325,8 +325,8 @@ impl Port for XdpSource {
         account
     }
 
-    fn fills_alone(&self) -> bool {
-        self.fills_alone
+    fn may_gather(&self) -> bool {
+        self.may_gather
     }
 
     fn readiness(&self) -> Option<BorrowedFd<'_>> {

@@ -56,8 +56,8 @@ pub(crate) struct JobArgs {
     pub(crate) priority: SchedulingClass,
 
     /// How to wait for packets: busy never sleeps and uses a core for each thread; adaptive spins
-    /// for up to 50 us, then sleeps until a packet comes, and lets packets gather that nobody needs
-    /// at once; interrupt sleeps at once
+    /// for up to 50 us, then sleeps until a packet comes; count, flows, capture and --publish let
+    /// packets gather for up to 1 ms first; interrupt sleeps at once
     #[arg(long, value_name = "MODE", default_value = "adaptive")]
     #[arg(value_parser = values::poll_mode())]
     pub(crate) poll: PollMode,

@@ -21,24 +21,26 @@ const RECEIVE_BUDGET: u64 = 1024;
 const PACKET_NS: u64 = 100;
 
 /// The longest time that packets gather, in ns; readers of a log nap longer than that.
-const NAP_MOST_NS: u64 = 1_000_000;
+const GATHER_MOST_NS: u64 = 1_000_000;
 
-/// Returns how long a source with this account can be left alone, in ns; 0 if not at all or
-/// unknown.
-pub(crate) fn nap_of(port: &dyn Port, account: &PortAccount) -> u64 {
-    if port.fills_alone() { nap_ns(&account.rings) } else { 0 }
+/// Returns how long packets may gather at a port, in ns; 0 if not at all. `keeps_times` says that
+/// somebody keeps the packets' times: the time of a poll would be that of the end of the nap.
+pub(crate) fn gather_ns(port: &dyn Port, account: &PortAccount, keeps_times: bool) -> u64 {
+    let is_late = keeps_times && port.info().timestamps == TimestampSource::Poll;
+    if port.may_gather() && !is_late { quarter_ns(&account.rings) } else { 0 }
 }
 
-/// Returns how long these queues last, in ns.
-fn nap_ns(rings: &[RingFill]) -> u64 {
-    // Packets also stop when there is no free frame.
+/// Returns how long the shortest of these queues takes to fill by a quarter, in ns: at most
+/// [`GATHER_MOST_NS`], and 0 if that is below [`NAP_LEAST_NS`] or there is no receive queue.
+fn quarter_ns(rings: &[RingFill]) -> u64 {
+    // The card needs a free frame for each packet, so the fill ring counts, too.
     let of = |kind: RingKind| {
         let rings = rings.iter().filter(move |ring| ring.ring == kind);
         rings.map(|ring| ring.size / 4 * PACKET_NS).min()
     };
     let Some(received) = of(RingKind::Rx) else { return 0 };
     let least = of(RingKind::Fill).map_or(received, |free| free.min(received));
-    if least < NAP_LEAST_NS { 0 } else { least.min(NAP_MOST_NS) }
+    if least < NAP_LEAST_NS { 0 } else { least.min(GATHER_MOST_NS) }
 }
 
 /// The target of a receive thread: one log, or several.
@@ -241,12 +243,11 @@ impl<I: Intake> Step for Receiver<'_, I> {
     }
 
     fn show_losses(&mut self) -> u64 {
-        let mut nap = if self.gathers { NAP_MOST_NS } else { 0 };
+        let mut nap = if self.gathers { GATHER_MOST_NS } else { 0 };
         let show = |hand: &Hand<'_>| {
             let account = hand.source.port.account();
-            nap = if hand.is_ended { nap } else { nap.min(nap_of(hand.source.port(), &account)) };
-            if hand.source.port().info().timestamps == TimestampSource::Poll {
-                nap = 0; // a packet's time would be that of the end of the nap
+            if !hand.is_ended {
+                nap = nap.min(gather_ns(hand.source.port(), &account, true));
             }
             self.job.show_account(hand.index, account, hand.received)
         };
@@ -295,20 +296,20 @@ mod tests {
 
     fn nap(sizes: &[(RingKind, u64)]) -> u64 {
         let fill = |&(ring, size)| RingFill { ring, unit: "frames", filled: 0, size };
-        nap_ns(&sizes.iter().map(fill).collect::<Vec<_>>())
+        quarter_ns(&sizes.iter().map(fill).collect::<Vec<_>>())
     }
 
     #[test]
     fn a_nap_ends_before_the_smallest_queue_is_full() {
         assert_eq!(nap(&[(RingKind::Rx, 16_384), (RingKind::Fill, 16_384)]), 409_600);
-        assert_eq!(nap(&[(RingKind::Rx, 16_384), (RingKind::Fill, 64)]), 0);
         assert_eq!(nap(&[(RingKind::Rx, 1 << 20), (RingKind::Rx, 4_096)]), 102_400);
-        assert_eq!(nap(&[(RingKind::Rx, 1 << 20)]), NAP_MOST_NS);
+        assert_eq!(nap(&[(RingKind::Rx, 1 << 20)]), GATHER_MOST_NS);
     }
 
     #[test]
     fn what_has_a_short_queue_or_none_is_looked_at_all_the_time() {
         assert_eq!(nap(&[(RingKind::Rx, 256)]), 0);
         assert_eq!(nap(&[(RingKind::Fill, 16_384)]), 0);
+        assert_eq!(nap(&[(RingKind::Rx, 16_384), (RingKind::Fill, 64)]), 0);
     }
 }

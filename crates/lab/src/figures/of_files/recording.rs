@@ -12,9 +12,12 @@ use crate::figures::Context;
 use crate::figures::capture_file::{self, FLOWS, FlowEnds, Flows, flow_ends};
 use crate::figures::count_file::{first_number, run, timed};
 use crate::live::Need;
-use crate::programs::our_program;
+use crate::programs::{Report, our_program};
 
 const SEED: u64 = 20_251_125;
+
+/// Bytes of the file for each packet of 1,000 bytes.
+const FILE_BYTES_A_PACKET: u64 = 1048;
 
 /// Creates a folder for files on a disk.
 fn folder() -> Result<TemporaryFolder, String> {
@@ -29,7 +32,7 @@ fn bytes_of(path: &str) -> Result<u64, String> {
 pub(crate) fn against_dd(context: &Context) -> Result<Outcome, String> {
     let (ours, folder) = (our_program()?, folder()?);
     let packets: u64 = if context.smoke { 20_000 } else { 1_900_000 };
-    let megabytes = (packets * 1048) >> 20;
+    let megabytes = (packets * FILE_BYTES_A_PACKET) >> 20;
     let load = format!("gen:?size=1000&packets={packets}");
     let (own, other) = (folder.file("x.pcapng"), folder.file("dd"));
     let comparison = context.begin();
@@ -62,12 +65,12 @@ pub(crate) fn against_dd(context: &Context) -> Result<Outcome, String> {
 }
 
 /// `record-cpu`: the share of a core that a recording of 1 GB/s takes, against the same packets to
-/// no file. The difference is the recorder's. The packets come as fast as they are taken.
+/// no file. The thread that makes the packets is not counted. Packets come as fast as they are
+/// taken.
 pub(crate) fn processor_time(context: &Context) -> Result<Outcome, String> {
     let (ours, folder) = (our_program()?, folder()?);
     let packets: u64 = if context.smoke { 20_000 } else { 3_800_000 };
-    // `record-dd` writes as many bytes for each packet.
-    let gigabytes = packets as f64 * 1048.0 / 1e9;
+    let gigabytes = (packets * FILE_BYTES_A_PACKET) as f64 / 1e9;
     let load = format!("gen:?size=1000&packets={packets}");
     let file = folder.file("x.pcapng");
     let comparison = context.begin();
@@ -75,18 +78,14 @@ pub(crate) fn processor_time(context: &Context) -> Result<Outcome, String> {
         let words = ["capture", &load, "-w", sink, "--json", "--stats", "1h"];
         let (_, said) = timed(Command::new(&ours).args(words))?;
         let _ = fs::remove_file(&file); // one of the sides makes it
-        let report: serde_json::Value =
-            serde_json::from_str(said.trim()).map_err(|error| error.to_string())?;
-        let number = |value: &serde_json::Value, pointer: &str| {
-            let found = value.pointer(pointer).and_then(serde_json::Value::as_f64);
-            found.ok_or_else(|| format!("no {pointer}: {said}"))
-        };
-        if number(&report, "/total/delivered")? != packets as f64 {
+        let (report, last) = (Report::of_its_own(&said)?, Report::last(&said)?);
+        if report.delivered != packets {
             return Err(format!("{sink}: not all of {packets} packets: {said}"));
         }
-        let all = number(&report, "/cpu/user_s")? + number(&report, "/cpu/system_s")?;
-        let receive = number(&report, "/stages/0/cpu_percent")? / 100.0;
-        Ok((all - receive * number(&report, "/elapsed_s")?) / gigabytes * 100.0)
+        let percent = last["stages"][0]["cpu_percent"].as_f64();
+        let percent = percent.ok_or_else(|| format!("no cpu_percent of a stage: {said}"))?;
+        let making_s = percent / 100.0 * report.elapsed_seconds;
+        Ok((report.cpu_seconds - making_s) / gigabytes * 100.0)
     };
     let rounds = context.turns(context.runs, || share(&file), || share("null:"))?;
     let details = vec![

@@ -109,8 +109,7 @@ fn pieces(format: &str) -> Option<Vec<Piece>> {
         }
         match characters.next()? {
             '%' => split.push(Piece::Is('%')),
-            'Y' => split.push(Piece::Digits(4..=4)),
-            'G' => split.push(Piece::Digits(4..=4)),
+            'Y' | 'G' => split.push(Piece::Digits(4..=4)),
             'j' => split.push(Piece::Digits(3..=3)),
             'y' | 'm' | 'd' | 'H' | 'I' | 'M' | 'S' | 'V' | 'U' | 'W' => {
                 split.push(Piece::Digits(2..=2));
@@ -248,7 +247,7 @@ mod tests {
         }
     }
     #[test]
-    fn folders_that_times_can_make_are_looked_into() {
+    fn only_folders_whose_names_fit_the_format_are_found() {
         let tree = |path: &Path| {
             Ok::<_, ()>(match path.to_str() {
                 Some("/r") => vec!["2026-11".to_owned(), "other".to_owned(), "2026-12".to_owned()],

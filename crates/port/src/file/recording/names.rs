@@ -82,8 +82,8 @@ impl Names {
     }
 }
 
-/// Returns the folder above all folders of a path that have conversions of strftime(3) in their
-/// names: a file is in it, or below.
+/// Returns the deepest folder of a path above which, and in whose name, there is no conversion of
+/// strftime(3). All files of the path are in it, or below it.
 pub fn steady_folder(path: &Path) -> &Path {
     let is_steady = |folder: &&Path| !folder.as_os_str().as_encoded_bytes().contains(&b'%');
     or_here(folder_of(path).ancestors().find(is_steady).unwrap_or(Path::new("")))
@@ -171,7 +171,7 @@ pub fn rotated_as(path: &Path, naming: FileNaming) -> Result<Vec<PathBuf>, PortE
 /// [`PortError::Io`]: names of [`FileNaming::Timed`] have conversions that cannot be read back.
 pub fn check_rotated(path: &Path, naming: FileNaming) -> Result<(), PortError> {
     look_of(path, naming)?;
-    folders(path, naming)?.ok_or_else(|| unreadable(path)).map(drop)
+    folders(path, naming).map(drop)
 }
 
 /// A file of a rotation; the order of the fields is that of the files.
@@ -188,7 +188,7 @@ fn found(path: &Path, naming: FileNaming) -> Result<Vec<Rotated>, PortError> {
     let is_of_times = naming == FileNaming::Timed && steady_folder(path) != folder_of(path);
     let names_of = if is_of_times { names_below } else { names_in };
     let mut found = Vec::new();
-    for folder in folders(path, naming)?.ok_or_else(|| unreadable(path))? {
+    for folder in folders(path, naming)? {
         for name in names_of(&folder)? {
             let Some(place) = Place::of(&name, &look) else { continue };
             let path = folder.join(name);
@@ -209,13 +209,12 @@ fn found(path: &Path, naming: FileNaming) -> Result<Vec<Rotated>, PortError> {
     Ok(found)
 }
 
-/// Returns the folders in which files of a rotation can be: several if times name them. `None` if
-/// a conversion cannot be read back.
-fn folders(path: &Path, naming: FileNaming) -> Result<Option<Vec<PathBuf>>, PortError> {
+/// Returns the folders in which files of a rotation can be: several if times name them.
+fn folders(path: &Path, naming: FileNaming) -> Result<Vec<PathBuf>, PortError> {
     let folder = path.parent().unwrap_or(Path::new(""));
     match naming {
-        FileNaming::Timed => folders_of(folder, names_below),
-        FileNaming::Numbered | FileNaming::Counted => Ok(Some(vec![folder.to_owned()])),
+        FileNaming::Timed => folders_of(folder, names_below)?.ok_or_else(|| unreadable(path)),
+        FileNaming::Numbered | FileNaming::Counted => Ok(vec![folder.to_owned()]),
     }
 }
 

@@ -20,34 +20,32 @@ pub(in super::super) enum Whereabouts {
 }
 
 impl Whereabouts {
-    /// Looks where `file` is, which was opened at `path`. Cost: one to three system calls.
+    /// Looks where `file` is, which was opened at `path`. Cost: two or three system calls.
     pub(in super::super) fn of(file: &File, path: &Path) -> Self {
         let Ok(metadata) = file.metadata() else { return Self::InPlace };
-        let leads = Leads::of(path, FileId::of(&metadata));
-        if leads == Leads::Here {
+        let leads = Destination::of(path, FileId::of(&metadata));
+        if leads == Destination::Here {
             return Self::InPlace;
         }
-        // The file says by itself whether it is gone: its folder may be one that we may not search.
-        // Asked after the path: it may have been removed in between.
-        let is_removed = file.metadata().is_ok_and(|metadata| metadata.nlink() == 0);
-        match leads {
-            _ if is_removed => Self::Removed,
-            Leads::Elsewhere => Self::Moved,
-            Leads::Here | Leads::Unknown => Self::InPlace,
+        // Asked after the path: the file may have been removed in between. It knows this even if
+        // its folder may not be searched.
+        if file.metadata().is_ok_and(|metadata| metadata.nlink() == 0) {
+            return Self::Removed;
         }
+        if leads == Destination::Elsewhere { Self::Moved } else { Self::InPlace }
     }
 }
 
 /// Where a path leads to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Leads {
+enum Destination {
     Here,
     Elsewhere,
     /// A folder that may not be searched says nothing.
     Unknown,
 }
 
-impl Leads {
+impl Destination {
     fn of(path: &Path, id: FileId) -> Self {
         match late::metadata(path) {
             Ok(found) if FileId::of(&found) == id => Self::Here,
@@ -62,7 +60,7 @@ impl Leads {
 
 /// Whether `path` certainly leads to another file than `id`, or to none.
 pub(super) fn is_elsewhere(path: &Path, id: FileId) -> bool {
-    Leads::of(path, id) == Leads::Elsewhere
+    Destination::of(path, id) == Destination::Elsewhere
 }
 
 /// The error of a file that was removed.

@@ -20,8 +20,8 @@ use crate::{
     PortTable, Sink,
 };
 
-/// Returns the files of other link types beside `path`, by name, if it was written with
-/// `--link-types split`.
+/// Returns the files of other link types that `--link-types split` wrote beside `path`, in the
+/// order of their names.
 ///
 /// # Errors
 /// [`PortError::Io`]: the folder cannot be read.
@@ -29,18 +29,21 @@ pub fn link_siblings(path: &Path) -> Result<Vec<PathBuf>, PortError> {
     let folder = folder_of(path);
     let fail = |error| PortError::Io { action: "read", path: folder.to_owned(), error };
     let own = path.file_name().unwrap_or_default().to_string_lossy();
-    let named = |name: &OsString| {
-        let digits =
-            |at: usize| name.to_str()?[at..].split(|one: char| !one.is_ascii_digit()).next();
-        let at = name.to_str()?.rfind("-link")? + "-link".len();
-        let link: u16 = digits(at)?.parse().ok()?;
-        Some(with_suffix(&own, &format!("-link{link}")).as_str() == name)
+    let link_of = |name: &OsString| {
+        let (_, behind) = name.to_str()?.rsplit_once("-link")?;
+        behind.split(|one: char| !one.is_ascii_digit()).next()?.parse().ok()
     };
-    let names = late::names_in(folder).map_err(fail)?.into_iter();
-    let names = names.filter(|name| named(name) == Some(true));
+    let is_sibling =
+        |name: &OsString| link_of(name).is_some_and(|link| with_link(&own, link).as_str() == name);
+    let names = late::names_in(folder).map_err(fail)?.into_iter().filter(is_sibling);
     let mut found: Vec<_> = names.map(|name| path.with_file_name(name)).collect();
     found.sort_unstable();
     Ok(found)
+}
+
+/// Returns the name of the file of a link type.
+fn with_link(name: &str, link: u16) -> String {
+    with_suffix(name, &format!("-link{link}"))
 }
 
 /// Files by link type.
@@ -98,7 +101,7 @@ impl ByLink {
     /// Starts the file of a link type.
     fn begin(&mut self, link: LinkType) -> usize {
         if !self.links.is_empty() {
-            let target = with_suffix(self.address.target(), &format!("-link{}", link.0));
+            let target = with_link(self.address.target(), link.0);
             let address = self.address.of_parts(&target, self.address.parameters().to_vec());
             match open_one(&address, &self.options) {
                 Ok(file) => self.files.add(file),

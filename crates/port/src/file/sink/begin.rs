@@ -36,8 +36,8 @@ impl FileSink {
                 let body = Plain::new(output, link, snapshot_bytes, classic, &section);
                 let mut body = body.map_err(io::Error::other)?;
                 body.interface(interface)?.map_err(io::Error::other)?;
-                // If the disk is full later, the closing counts fit into the block that this takes.
-                // A recorder that is killed leaves a file that all tools open.
+                // This takes a block of the disk. If the disk is full later, the closing counts
+                // still fit into it. And if the recorder is killed, all tools can open the file.
                 if is_file {
                     body.flush()?;
                 }

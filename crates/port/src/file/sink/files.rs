@@ -1,7 +1,7 @@
 //! The files of a sink: opens them in sequence, limits them, and hands them on to be synced.
 
-mod place;
 mod space;
+mod whereabouts;
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -31,7 +31,8 @@ impl FileSink {
             let flags = desc.flags();
             desc.port() == port && !flags.contains(Flags::OUTGOING) && !flags.contains(Flags::FACTS)
         };
-        // One packet is not worth a batch: ports may alternate, and each may be truncated.
+        // One packet is not worth a batch. Bursts in which ports alternate, or all packets are
+        // truncated, would have only such batches.
         if !is_plain(&first) || ahead.next().is_none_or(|second| !is_plain(&second)) {
             return 0;
         }

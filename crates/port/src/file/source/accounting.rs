@@ -24,8 +24,8 @@ impl FileSource {
         if is_known { said as i64 - self.decoded as i64 } else { 0 }
     }
 
-    /// Notes the losses that the file reports from when it was recorded: by interface at its end,
-    /// and by cause in its segments.
+    /// Notes the losses of its recorder that the file reports: by interface at its end, and by
+    /// cause in its segments.
     pub(super) fn note_losses(&mut self) {
         let path = self.reader.path().display();
         for interface in self.reader.decoder.interfaces() {

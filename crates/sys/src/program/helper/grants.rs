@@ -43,8 +43,8 @@ pub struct Grant {
     pub name_prefix: String,
     /// Whether folders in the folder belong to it.
     pub is_deep: bool,
-    /// The folders that the job makes below its path, one in the other, with conversions of
-    /// strftime(3). If there are none, it makes any, if it is deep.
+    /// The names of the folders that the job may make below the path, from the top down, with
+    /// conversions of strftime(3). If it is empty and the grant is deep, the job may make any.
     pub folders: Vec<String>,
 }
 
@@ -54,8 +54,8 @@ impl Grant {
         Self { path, kind, name_prefix: String::new(), is_deep: true, folders: Vec::new() }
     }
 
-    /// Whether the job makes a folder of this path below its own.
-    fn makes(&self, rest: &Path) -> bool {
+    /// Whether the job may make the folder `rest`, a path below that of the grant.
+    fn allows_folder(&self, rest: &Path) -> bool {
         let names: Vec<&OsStr> = rest.iter().collect();
         let are_of_times = || {
             names.len() <= self.folders.len()
@@ -72,7 +72,7 @@ fn is_of_time(name: &OsStr, format: &str) -> bool {
     let (Some(name), Some((start, rest))) = (name.to_str(), format.split_once('%')) else {
         return name == format;
     };
-    let words = ["%b", "%B", "%h", "%a", "%A", "%p", "%c", "%Z"];
+    let words = ["%a", "%A", "%b", "%B", "%c", "%h", "%p", "%P", "%r", "%Z"];
     let has_words = words.iter().any(|word| format.contains(word));
     let is_part = |one: char| {
         let is_letter = has_words && one.is_ascii_alphabetic();
@@ -187,9 +187,9 @@ impl Grants {
         Ok(renameat(from, old, to, new)?)
     }
 
-    /// Makes a folder that a grant has in it.
+    /// Makes a folder, if a grant allows it.
     pub(super) fn make_folder(&self, path: &Path, mode: u32) -> io::Result<()> {
-        let place = self.place(path, |place| place.grant.makes(&place.rest))?;
+        let place = self.place(path, |place| place.grant.allows_folder(&place.rest))?;
         let (folder, name) = place.split()?;
         Ok(mkdirat(folder, name, Mode::from_bits_retain(mode & MODE))?)
     }

@@ -1,4 +1,4 @@
-//! Where the open file is: still at its path, moved, or gone.
+//! Looks where the open file is, and removes it if it is empty.
 
 use std::fs::File;
 
