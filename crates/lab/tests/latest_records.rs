@@ -182,7 +182,7 @@ fn records_of_scenarios_beside_dpdk_say_which_pages_it_and_ours_had() {
 }
 
 /// Rivals in figures that are parts of this program, or are it with other options.
-const PARTS: [&str; 16] = [
+const PARTS: [&str; 17] = [
     "bare-append",
     "bare-line",
     "bounce",
@@ -191,6 +191,7 @@ const PARTS: [&str; 16] = [
     "long-look",
     "nobody-reading",
     "not-instrumented",
+    "null",
     "plain-pcapng",
     "poll-busy",
     "reader-in-this-process",

@@ -105,9 +105,9 @@ fn every_fault_has_its_place_and_a_remedy() {
             "5:1: job a: striped files with link-types=split begin again at each start: name one ",
         ),
         (
-            "[job.a]\nverb = 'capture'\nports = 'gen:'\nwrite = '/nowhere/%b'\nG = 10\n\
+            "[job.a]\nverb = 'capture'\nports = 'gen:'\nwrite = '/nowhere/%c'\nG = 10\n\
              resume = true\n",
-            "4:1: job a: find the files of /nowhere/%b: only %Y ",
+            "4:1: job a: find the files of /nowhere/%c: only %Y ",
         ),
         (
             "[job.a]\nverb = 'switch'\nconfig = '/nowhere/switch.toml'\n",
