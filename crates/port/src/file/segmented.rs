@@ -239,8 +239,7 @@ impl Segmented {
             self.slots.end()?;
             return Ok(false);
         }
-        let blocks = &self.slots.bytes()[..self.encoder.blocks_end()];
-        let plain = [&self.descriptions[..], blocks].concat();
+        let plain = self.plain();
         self.overwritten = if self.is_begun { plain.len() as u64 } else { 0 };
         self.plain_bytes = Some(self.slots.write_plain(&plain)?);
         self.flushed = Part { packets: self.encoder.packets().into(), end: 0 };
@@ -349,9 +348,14 @@ impl Segmented {
         if let Slots::Packed(_) = &self.slots {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        let blocks = &self.slots.bytes()[..self.encoder.blocks_end()];
-        let plain = [&self.descriptions[..], blocks].concat();
+        let plain = self.plain();
         self.slots.write_plain(&plain)
+    }
+
+    /// Returns the blocks of the open segment as plain pcapng, behind the descriptions.
+    fn plain(&self) -> Vec<u8> {
+        let blocks = &self.slots.bytes()[..self.encoder.blocks_end()];
+        [&self.descriptions[..], blocks].concat()
     }
 
     fn seal(&mut self) -> io::Result<()> {

@@ -47,10 +47,9 @@ impl Names {
 
     /// Makes the folders of a file that are named after its time. Returns whether there are any.
     pub(in super::super) fn make_folders(&self, path: &Path, mode: u32) -> io::Result<bool> {
-        let steady = steady_folder(&self.path);
-        let is_of_times = self.naming == FileNaming::Timed && steady != folder_of(&self.path);
+        let is_of_times = has_folders_of_times(&self.path, self.naming);
         if is_of_times {
-            make_folders(path, steady, mode)?;
+            make_folders(path, steady_folder(&self.path), mode)?;
         }
         Ok(is_of_times)
     }
@@ -87,6 +86,11 @@ impl Names {
 pub fn steady_folder(path: &Path) -> &Path {
     let is_steady = |folder: &&Path| !folder.as_os_str().as_encoded_bytes().contains(&b'%');
     or_here(folder_of(path).ancestors().find(is_steady).unwrap_or(Path::new("")))
+}
+
+/// Whether folders of a path are named after the time.
+fn has_folders_of_times(path: &Path, naming: FileNaming) -> bool {
+    naming == FileNaming::Timed && steady_folder(path) != folder_of(path)
 }
 
 /// Makes the missing folders of `path` below `steady`, and syncs each into the one above it.
@@ -185,8 +189,7 @@ struct Rotated {
 /// Returns the files of a rotation in any order.
 fn found(path: &Path, naming: FileNaming) -> Result<Vec<Rotated>, PortError> {
     let look = look_of(path, naming)?;
-    let is_of_times = naming == FileNaming::Timed && steady_folder(path) != folder_of(path);
-    let names_of = if is_of_times { names_below } else { names_in };
+    let names_of = if has_folders_of_times(path, naming) { names_below } else { names_in };
     let mut found = Vec::new();
     for folder in folders(path, naming)? {
         for name in names_of(&folder)? {
