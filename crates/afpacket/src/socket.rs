@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use burstline_sys::filter::{FILTER_MAX, Instruction};
 use burstline_sys::interface::LinkState;
 use burstline_sys::option::{SocketOption, check, read_option, set_option};
-use burstline_sys::raw_socket::{raw_socket, take_error};
+use burstline_sys::raw_socket::{raw_socket, set_with_rights, take_error};
 use libc::{c_int, sockaddr_ll, socklen_t};
 
 use super::AfPacketError;
@@ -109,7 +109,7 @@ impl Socket {
 
     /// Sets its receive buffer to `bytes`, beyond the limit for unprivileged processes.
     pub(super) fn force_buffer(&self, bytes: c_int) -> io::Result<()> {
-        self.set_at(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
+        set_with_rights(&self.0, libc::SO_RCVBUFFORCE, bytes)
     }
 
     fn set_at<T>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {

@@ -41,6 +41,6 @@ pub(crate) use replay::replay;
 pub(crate) use run::KEYS_OF_JOBS;
 pub(crate) use run::run;
 pub(crate) use shell::{completions, interfaces, man};
-pub(crate) use switch::{Opens, opens as switch_opens, switch};
+pub(crate) use switch::{Opens, opens as switch_opens, serve_door, switch};
 pub(crate) use top::{top, top_port};
 pub(crate) use version::version;

@@ -10,7 +10,6 @@
 //!
 //! Source: unix(7), `SCM_RIGHTS`.
 
-use std::fs;
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,7 +21,7 @@ use burstline_sys::late;
 use burstline_sys::rights;
 pub use burstline_sys::rights::Received;
 use burstline_sys::seqpacket;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 /// The most descriptors of a message; the kernel closes more.
 const DESCRIPTORS_MAX: usize = 32;
@@ -95,10 +94,6 @@ fn type_of(kind: Kind) -> SocketType {
     seqpacket::Kind::from(kind).into()
 }
 
-fn new(kind: Kind) -> io::Result<OwnedFd> {
-    Ok(rustix::net::socket_with(AddressFamily::UNIX, type_of(kind), FLAGS, None)?)
-}
-
 impl Listener {
     /// Listens at `path`.
     ///
@@ -106,22 +101,20 @@ impl Listener {
     /// [`ListenError`], as each variant says.
     pub fn bind(path: &Path, kind: Kind) -> Result<Self, ListenError> {
         let fail = |error: io::Error| ListenError::System { path: path.to_owned(), error };
-        if let Ok(found) = fs::symlink_metadata(path) {
+        if let Ok(found) = late::symlink_metadata(path) {
             if !found.file_type().is_socket() {
                 return Err(ListenError::NotASocket { path: path.to_owned() });
             }
             match Socket::connect(path, kind) {
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                    fs::remove_file(path).map_err(fail)?;
+                    late::remove_file(path).map_err(fail)?;
                 }
                 _ => return Err(ListenError::InUse { path: path.to_owned() }),
             }
         }
-        let socket = new(kind).map_err(fail)?;
-        let address = SocketAddrUnix::new(path).map_err(io::Error::from).map_err(fail)?;
-        rustix::net::bind(&socket, &address).map_err(io::Error::from).map_err(fail)?;
+        let socket = late::bind(path, kind.into(), [None; 2], None).map_err(fail)?;
         rustix::net::listen(&socket, 8).map_err(io::Error::from).map_err(fail)?;
-        let made = fs::symlink_metadata(path).map_err(fail)?;
+        let made = late::symlink_metadata(path).map_err(fail)?;
         Ok(Self { socket, path: path.to_owned(), id: FileId::of(&made) })
     }
 

@@ -66,6 +66,7 @@ pub use burstline_dpdk::{
     PciDriver as DpdkDriver, leaked_mbufs, pci_drivers as dpdk_drivers, version as dpdk_version,
 };
 pub use burstline_wire::grammar::Rate;
+pub use burstline_xdp::bpf::load_for_job;
 pub use crossing::{Carried, Census, Crossing, Rewrite, Touch, Touched, Treatment};
 pub use duplex::{Duplex, open_duplex, open_prompt_sink, open_way_back};
 pub use error::PortError;

@@ -17,8 +17,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use burstline_sys::late;
 use burstline_sys::seqpacket::PATH_BYTES_MAX;
+use burstline_sys::{helper, late};
 
 use crate::error::ShareError;
 
@@ -78,6 +78,16 @@ pub fn switch_sockets_to_look(name: &str) -> Result<Vec<PathBuf>, ShareError> {
 
 fn switch_file(name: &str) -> String {
     format!("{}{SWITCH_SUFFIX}", name.rsplit('/').next().unwrap_or(name))
+}
+
+/// Returns the files that publishing `name` makes and removes. Creates the directory if it is one of
+/// ours.
+///
+/// # Errors
+/// As for [`switch_socket`].
+pub fn files_of_name(name: &str) -> Result<[PathBuf; 3], ShareError> {
+    let Place { socket, lock, unfinished } = to_publish(name)?;
+    Ok([socket, lock, unfinished])
 }
 
 /// Returns the directories in which this process creates names or looks for them.
@@ -195,6 +205,10 @@ fn directories_to_look() -> Vec<PathBuf> {
 
 impl Directory {
     fn make(&self) -> Result<(), ShareError> {
+        // A thread without rights names what its helper has made.
+        if helper::is_needed() {
+            return Ok(());
+        }
         let failed = |call| move |error| ShareError::system(call, &self.path, error);
         match DirBuilder::new().mode(self.mode).create(&self.path) {
             // The process's umask may have removed bits of the mode.

@@ -15,7 +15,6 @@
 //! publishers in that time. Also, without its file the lock of a living publisher does not count.
 //! So the socket is called before the name is taken.
 
-use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -23,10 +22,10 @@ use std::process;
 use std::time::Duration;
 
 use burstline_sys::claim::{Claim, Claimed};
-use burstline_sys::inode::{FileId, Inode};
+use burstline_sys::clock;
+use burstline_sys::inode::FileId;
 use burstline_sys::late;
-use burstline_sys::seqpacket::SeqPacket;
-use burstline_sys::{clock, users};
+use burstline_sys::seqpacket::{Kind, SeqPacket};
 
 use crate::access::Access;
 use crate::error::ShareError;
@@ -78,25 +77,15 @@ impl SocketFile {
         let unfinished = Unfinished::at(&place.unfinished)?;
         let path = unfinished.0;
         let failed = |call| move |error| ShareError::system(call, &place.socket, error);
-        let socket = SeqPacket::bind(path).map_err(failed("bind"))?;
-        let inode = Inode::find(path).map_err(failed("finding the socket just made for"))?;
-        check_socket(&inode, &place.socket)?;
-        // No access for others until all permissions are set.
-        inode.set_mode(0).map_err(failed("chmod of the socket"))?;
-        inode
-            .set_owner(permissions.owner, permissions.group)
-            .map_err(failed("changing owner and group of the socket (root may)"))?;
-        inode.set_mode(permissions.mode).map_err(failed("chmod of the socket"))?;
-        let made = inode.metadata().map_err(failed("stat"))?;
+        let Permissions { owner, group, mode } = permissions;
+        // No access for others until all permissions are set: root may change the owner.
+        let socket = late::bind(path, Kind::Messages, [owner, group], Some(mode));
+        let socket = SeqPacket::from(socket.map_err(failed("making the socket"))?);
+        let made = late::symlink_metadata(path).map_err(failed("stat"))?;
         socket.listen(BACKLOG).map_err(failed("listen"))?;
-        fs::rename(path, &place.socket).map_err(failed("rename"))?;
+        late::rename(path, &place.socket).map_err(failed("rename"))?;
         std::mem::forget(unfinished);
-        let access = Access {
-            own_user: users::effective_user(),
-            owner: made.uid(),
-            group: made.gid(),
-            mode: permissions.mode,
-        };
+        let access = Access { own_user: late::user(), owner: made.uid(), group: made.gid(), mode };
         let id = FileId::of(&made);
         let file = Self { path: place.socket.clone(), id, epoch, _claim: claim };
         Ok(Published { file, socket, access })
@@ -124,7 +113,7 @@ struct Unfinished<'p>(&'p Path);
 impl<'p> Unfinished<'p> {
     /// Frees the name: removes a file left by a killed publisher.
     fn at(path: &'p Path) -> Result<Self, ShareError> {
-        match fs::remove_file(path) {
+        match late::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(ShareError::system("removing", path, error))
             }
@@ -135,7 +124,7 @@ impl<'p> Unfinished<'p> {
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        let _ = fs::remove_file(self.0); // it may not exist
+        let _ = late::remove_file(self.0); // it may not exist
     }
 }
 
@@ -172,19 +161,9 @@ fn check_nobody_listens(path: &Path) -> Result<(), ShareError> {
     Err(ShareError::Taken { path: path.to_owned(), pid })
 }
 
-/// Checks that the file under the temporary name is a socket: in a directory that others may write,
-/// it could have been replaced. If it is a socket, only ours is one we listen on.
-fn check_socket(inode: &Inode, path: &Path) -> Result<(), ShareError> {
-    let found = inode.metadata().map_err(|e| ShareError::system("stat", path, e))?;
-    match found.file_type().is_socket() {
-        true => Ok(()),
-        false => Err(ShareError::NotASocket { path: path.to_owned() }),
-    }
-}
-
 /// Checks that the path is free or has a socket, which may be replaced.
 fn check_place(path: &Path) -> Result<(), ShareError> {
-    match fs::symlink_metadata(path) {
+    match late::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
             Err(ShareError::NotASocket { path: path.to_owned() })
         }

@@ -5,18 +5,25 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
-use burstline_sys::helper::{self, Grant, GrantKind, HelperOptions};
+use burstline_sys::helper::{self, Door, Extension, Grant, GrantKind, HelperOptions};
 use burstline_sys::late::{self, Opening};
+use burstline_sys::namespace;
 use burstline_sys::privileges::Ruleset;
 use burstline_sys::privileges::{self, Access, CallFilter, Confinement, LateFiles, Need, Refusal};
+use burstline_sys::raw_socket::{raw_socket, set_with_rights};
 use burstline_sys::seqpacket::{Kind, peer_of};
+use burstline_sys::tap::{Tap, TapOptions};
 use burstline_sys::temporary::TemporaryFolder;
 use burstline_sys::users::{Account, effective_user};
 
@@ -51,7 +58,13 @@ fn confinement(user: Option<Account>, folder: Option<&Path>) -> Confinement {
         files.allow(folder, Access::Write).unwrap();
         files.allow(Path::new(HOSTNAME), Access::Read).unwrap();
     }
-    let late = LateFiles { has_modes: true, has_names: true, is_helper: true, has_rings: false };
+    let late = LateFiles {
+        has_modes: true,
+        has_names: true,
+        is_helper: true,
+        opens_ports: true,
+        ..LateFiles::default()
+    };
     let late = if folder.is_some() { late } else { LateFiles::default() };
     let calls = CallFilter::with_late_files(&[Need::Folders], late, Refusal::Kill);
     Confinement { user, files, calls: Some(calls) }
@@ -73,7 +86,9 @@ fn folder_and_hostname(folder: &Path) -> Vec<Grant> {
 fn start(folder: &Path, grants: Vec<Grant>) {
     let command = COMMAND.map(str::to_owned).to_vec();
     let sockets = vec![folder.join("socket"), folder.join("link")];
-    let options = HelperOptions { grants, sockets, command, name_characters: "~".to_owned() };
+    let name_characters = "~".to_owned();
+    let options =
+        HelperOptions { grants, sockets, command, name_characters, ..HelperOptions::default() };
     helper::start(options, || Ok(confinement(None, Some(folder)))).unwrap();
 }
 
@@ -305,5 +320,86 @@ fn a_child_of_the_job_is_not_served() {
         become_nobody();
         assert!(!late::exists(&path));
         Opening::write().create_new().open(&path).unwrap();
+    });
+}
+
+/// Allows the interface that the first client of each pair names, and passes both on.
+fn porter(door: &Door) {
+    let listener = UnixListener::from(door.listener().try_clone_to_owned().unwrap());
+    listener.set_nonblocking(false).unwrap();
+    for client in listener.incoming() {
+        let mut client = client.unwrap();
+        let mut name = String::new();
+        client.read_to_string(&mut name).unwrap();
+        door.extend(Extension { interfaces: vec![name.clone()], ..Extension::default() });
+        door.pass(client.as_fd(), name.as_bytes()).unwrap();
+    }
+}
+
+/// Stands for what loads programs: returns its first file if interface 1 may be used.
+fn loader(bytes: &[u8], files: Vec<OwnedFd>, may_use: &dyn Fn(u32) -> bool) -> io::Result<OwnedFd> {
+    assert_eq!(bytes, b"load");
+    let file = files.into_iter().next().filter(|_| may_use(1));
+    file.ok_or_else(|| io::Error::from_raw_os_error(libc::EACCES))
+}
+
+#[test]
+fn ports_are_opened_once_a_user_asks_for_them() {
+    alone("ports_are_opened_once_a_user_asks_for_them", |folder| {
+        namespace::enter_new_network().unwrap();
+        let path = folder.join("door");
+        let listener = UnixListener::bind(&path).unwrap();
+        let options = HelperOptions {
+            porter: Some(porter),
+            loader: Some(loader),
+            grants: vec![Grant::of(path.clone(), GrantKind::Socket)],
+            sockets: vec![path.clone()],
+            ..HelperOptions::default()
+        };
+        helper::start(options, || {
+            Ok(Confinement { files: None, ..confinement(None, Some(folder)) })
+        })
+        .unwrap();
+        // A root who is not confined: the user. Threads have rights apart.
+        let (ask, asked) = mpsc::channel::<&str>();
+        let user = thread::spawn(move || {
+            for name in asked {
+                let mut door = UnixStream::connect(&path).unwrap();
+                door.write_all(name.as_bytes()).unwrap();
+                door.shutdown(Shutdown::Write).unwrap();
+                let _ = door.read(&mut [0]); // until the job has it
+            }
+        });
+        become_nobody();
+        let denied = |error: io::Error| assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+        let tap = |name: &str| Tap::open(name, &TapOptions::default()).map_err(|e| e.to_string());
+        let load = || {
+            let bytes = helper::bytes_to_pass(b"bytes").unwrap();
+            helper::load(b"load", &[bytes.as_fd()]).expect("this thread needs it")
+        };
+        denied(raw_socket(libc::AF_PACKET).unwrap_err());
+        denied(load().unwrap_err());
+        assert!(tap("t0").is_err());
+        let clients = helper::serve(listener.as_fd()).unwrap().expect("this thread needs it");
+        let next = |name: &'static str| {
+            ask.send(name).unwrap();
+            let client = clients.receive().unwrap().expect("the helper lives");
+            assert_eq!(io::read_to_string(client.request).unwrap(), name);
+        };
+        next("t0");
+        let opened = tap("t0").unwrap();
+        assert!(opened.interface().is_up && opened.depth() == TapOptions::default().depth);
+        let packets = raw_socket(libc::AF_PACKET).unwrap();
+        set_with_rights(&packets, libc::SO_RCVBUFFORCE, 8 << 20).unwrap();
+        denied(set_with_rights(&packets, libc::SO_MARK, 1).unwrap_err());
+        denied(raw_socket(libc::AF_INET).unwrap_err());
+        assert!(tap("t1").is_err(), "nobody has asked for it");
+        denied(load().unwrap_err());
+        next("lo");
+        let mut loaded = String::new();
+        fs::File::from(load().unwrap()).read_to_string(&mut loaded).unwrap();
+        assert_eq!(loaded, "bytes");
+        drop(ask);
+        user.join().unwrap();
     });
 }

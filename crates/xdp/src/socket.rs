@@ -16,6 +16,7 @@ use super::umem::{GATHER_BYTES, Umem};
 use super::{SocketOptions, XdpError};
 use burstline_sys::interface::LinkState;
 use burstline_sys::limits;
+use burstline_sys::raw_socket::set_with_rights;
 
 /// Options of level `SOL_SOCKET`. Source: include/uapi/asm-generic/socket.h.
 const SO_PREFER_BUSY_POLL: c_int = 69;
@@ -294,7 +295,7 @@ impl Socket {
             (libc::SO_BUSY_POLL, BUSY_POLL_US),
             (SO_BUSY_POLL_BUDGET, c_int::from(packets)),
         ] {
-            self.end.socket().set_at(libc::SOL_SOCKET, option, &value).map_err(fail())?;
+            set_with_rights(self.end.socket(), option, value).map_err(fail())?;
         }
         Ok(())
     }

@@ -8,7 +8,8 @@
 //! connects to one, a helper process does that for it: root without capabilities, which opens these
 //! files and names only (decision 0064). A job whose libraries open files by themselves stays root
 //! without capabilities (decision 0041). `--user` names another user, who opens later files in
-//! person; `--keep-privileges` leaves everything unchanged.
+//! person; `--keep-privileges` leaves everything unchanged. The helper of a switch with a name also
+//! opens ports, if a user of the switch asks for them by its socket.
 //!
 //! `BURSTLINE_CONFINE` is for tests and for tools that write files from the program's threads.
 //! `log` allows system calls outside the list and records them in the kernel's log. `off` drops
@@ -20,16 +21,18 @@ use std::io;
 use std::path::Path;
 use std::thread;
 
-use burstline_sys::helper::{self, Grant, GrantKind, HelperOptions};
+use burstline_port::{Address, load_for_job};
+use burstline_sys::helper::{self, Extension, Grant, GrantKind, HelperOptions, Loader, Porter};
 use burstline_sys::inode::folder_of;
-use burstline_sys::pcap;
 use burstline_sys::privileges::{
     self, Access, CallFilter, Confinement, LateFiles, Need, Refusal, Ruleset,
 };
 use burstline_sys::users::{self, Account};
+use burstline_sys::{limits, pcap};
 
 use crate::args::Verb;
 use crate::failure::{Failure, complain};
+use crate::verbs::serve_door;
 use wants::Wants;
 
 /// The variable that sets how strictly the list of system calls is enforced.
@@ -67,15 +70,16 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
         let _ = pcap::version();
     }
     let user = match verb.successor() {
-        Some(named) => Some(named.clone()),
+        Some(named) => {
+            // The named user opens later files, but no later ports.
+            let _ = wants.has_door && nobody().is_some() && wants.start_helper(refusal);
+            Some(named.clone())
+        }
         None => nobody().filter(|_| !wants.takes_user || wants.start_helper(refusal)),
     };
     match helper::is_started() {
         true => wants.leave_to_helper(),
-        false => {
-            wants.opens_anything |= wants.starts_programs_late;
-            wants.calls_anything |= wants.starts_programs_late;
-        }
+        false => wants.do_without_helper(),
     }
     let Confinement { files, calls, .. } =
         wants.confinement(refusal).map_err(|error| failed(&error))?;
@@ -87,6 +91,12 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
         privileges::expect_library_threads();
     }
     try_successor(verb.successor())
+}
+
+/// Returns what a running job gets for ports that a user of it asks for.
+pub(crate) fn extension(ports: &[Address]) -> Extension {
+    let Wants { grants, sockets, interfaces, .. } = Wants::of_later(ports);
+    Extension { grants, sockets, interfaces }
 }
 
 /// Notes once which restrictions this kernel does not support.
@@ -192,11 +202,17 @@ impl Wants {
         if self.opens_anything || self.calls_anything || self.takes_descriptors {
             return false;
         }
+        if self.has_door {
+            // Threads without rights count their frames against this limit.
+            let _ = limits::allow_locked_memory(u64::MAX);
+        }
         let options = HelperOptions {
             grants: self.grants.clone(),
             sockets: self.sockets.clone(),
             command: self.command.clone(),
             name_characters: self.name_characters.clone(),
+            porter: self.has_door.then_some(serve_door as Porter),
+            loader: self.has_door.then_some(load_for_job as Loader),
         };
         let started = helper::start(options, || self.confinement_of_helper(refusal));
         if let Err(error) = &started {
@@ -208,13 +224,17 @@ impl Wants {
 
     /// Returns what the helper keeps: the files of the job, and calls to open them.
     fn confinement_of_helper(&self, refusal: Refusal) -> io::Result<Confinement> {
-        let files = Ruleset::new()?;
+        // Which files ports take that users ask for is not known yet.
+        let files = if self.has_door { None } else { Ruleset::new()? };
         if let Some(files) = &files {
             self.add_grants(files)?;
         }
         let is_folders = |need: &Need| *need == Need::Folders;
-        let needs: Vec<_> = self.calls.iter().copied().filter(is_folders).collect();
-        let late = LateFiles { has_rings: false, is_helper: true, ..self.late };
+        let mut needs: Vec<_> = self.calls.iter().copied().filter(is_folders).collect();
+        // That of names, if it is not there yet.
+        needs.extend(self.has_door.then_some(Need::Folders));
+        let opens_ports = self.has_door;
+        let late = LateFiles { has_rings: false, is_helper: true, opens_ports, ..self.late };
         let is_filtered = CallFilter::is_supported();
         let calls = is_filtered.then(|| CallFilter::with_late_files(&needs, late, refusal));
         Ok(Confinement { user: None, files, calls })
@@ -230,6 +250,14 @@ impl Wants {
             }
         }
         Ok(())
+    }
+
+    /// The job's own threads open later files and ports.
+    fn do_without_helper(&mut self) {
+        self.opens_anything |= self.starts_programs_late || self.has_door;
+        self.calls_anything |= self.starts_programs_late;
+        self.opens_ports_later |= self.has_door;
+        self.late.has_rings |= self.has_door;
     }
 
     /// Leaves out what the helper does.

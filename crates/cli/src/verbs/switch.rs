@@ -21,6 +21,7 @@ use crate::failure::Failure;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 use server::Server;
+pub(crate) use server::serve_door;
 
 /// Runs a switch, or sends a command to a running one.
 pub(crate) fn switch(args: &SwitchArgs) -> Result<ExitCode, Failure> {

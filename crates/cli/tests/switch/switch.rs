@@ -16,8 +16,9 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::live::wait_until;
-use crate::support::{Directory, PROGRAM, assert_closed, last_object};
+use crate::support::live::{children, wait_until};
+use crate::support::rights::{assert_all_nobodys, nobody};
+use crate::support::{Directory, PROGRAM, assert_closed, is_root, last_object};
 use burstline_afpacket::Sender;
 use burstline_skip::skip;
 use burstline_sys::machine::capability;
@@ -380,6 +381,58 @@ fn a_port_that_vanishes_does_not_stop_the_others() {
     assert_eq!(report["ports"].as_array().unwrap().len(), 8, "its rows stay: {report}");
 }
 
+/// All threads are nobody, and yet ports of each kind are opened while it runs: its user says which.
+#[test]
+fn a_named_switch_is_nobody_and_its_helper_opens_what_users_ask_for() {
+    let (Some(lab), Some(nobody)) = (Lab::or_skip(), nobody()) else { return };
+    let cables = [2, 3].map(|number| lab.guest_behind_cable(number));
+    let running = lab.start("--port tap:t0");
+    let process = running.program.process_id();
+    assert_all_nobodys(process, &nobody);
+    let first = lab.guest_behind_tap(0);
+    let at = |name: &str| lab.directory.file(name);
+    let (vhost, memif) = (format!("vhost:{}", at("v.sock")), format!("memif:{}", at("m.sock")));
+    for port in ["tap:t1?mtu=1400", "afpacket:c2", "xdp:c3", &vhost, &memif] {
+        lab.run(&format!("switch add-port lab {port}")).unwrap();
+    }
+    let second = lab.guest_behind_tap(1);
+    let ports = [&second, &cables[0], &cables[1]];
+    ports.iter().for_each(|to| assert!(first.pings(&to.address), "{}", to.address));
+    for to in ["log:sensor", &at("mirror.pcapng")] {
+        lab.run(&format!("switch mirror lab {to} --both tap:t0")).unwrap();
+    }
+    assert!(first.pings(&second.address));
+    lab.run("count log:sensor --packets 1").unwrap();
+    for port in ["inject:c2", "dpdk:net_null0"] {
+        let error = lab.run(&format!("switch add-port lab {port}")).unwrap_err().to_string();
+        assert!(error.contains("--keep-privileges") || error.contains("make dpdk"), "{error}");
+    }
+    assert_all_nobodys(process, &nobody);
+    lab.run(&format!("switch del-port lab {vhost}")).unwrap();
+    assert!(fs::symlink_metadata(at("v.sock")).is_err(), "its socket is removed");
+    running.stop();
+    for left in ["m.sock", "sensor", "lab.switch"] {
+        assert!(fs::symlink_metadata(at(left)).is_err(), "{left} is left behind");
+    }
+    let recorded = lab.run(&format!("info {} --json", at("mirror.pcapng"))).unwrap();
+    assert!(recorded.contains("\"packets\""), "{recorded}");
+}
+
+/// Without its helper a switch goes on, and takes no commands.
+#[test]
+fn a_switch_outlives_its_helper() {
+    let (Some(lab), Some(_)) = (Lab::or_skip(), nobody()) else { return };
+    let running = lab.start("--port tap:t0 --port tap:t1");
+    let guests = [0, 1].map(|number| lab.guest_behind_tap(number));
+    let helper = children(running.program.process_id());
+    signal(helper[0], "-KILL").unwrap();
+    wait_until("it says so", || running.errors().contains("no more commands"));
+    let error = lab.run("switch show lab").unwrap_err().to_string();
+    assert!(error.contains("no switch lab runs"), "{error}");
+    assert!(guests[0].pings(&guests[1].address));
+    running.stop();
+}
+
 #[test]
 fn ports_come_and_go_while_others_lose_nothing() {
     let Some(lab) = Lab::or_skip() else { return };
@@ -390,6 +443,7 @@ fn ports_come_and_go_while_others_lose_nothing() {
     let kept = u64::from_str_radix(&running.rights_of("control"), 16).unwrap();
     let taken = capability::ALL.iter().fold(0, |all, one| all | 1u64 << one.number);
     assert_eq!(kept & !taken, 0, "who opens ports has what that takes");
+    assert!(!is_root() || kept == 0, "and none if a helper opens them");
     let words = ["-c", "60", "-i", "0.02", "-W", "60", &second.address];
     let mut pinging = first.host.start("ping", &words, &[]).unwrap();
     for number in 2..10 {

@@ -6,13 +6,14 @@
 //!
 //! Source: flock(2), by [`LockedFile`].
 
-use std::fs::{OpenOptions, TryLockError};
+use std::fs::TryLockError;
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use super::late::Opening;
 use super::locked::LockedFile;
 
 /// Upper limit of what is read of the file.
@@ -38,11 +39,10 @@ pub enum Claimed {
 impl Claim {
     /// Tries to claim `path`, and creates the file if necessary. Symbolic links are not followed.
     pub fn take(path: &Path) -> io::Result<Claimed> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).mode(0o600);
         // O_NONBLOCK: a pipe at this path must not block us.
-        options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC);
-        let mut file = LockedFile::from(options.open(path)?);
+        let opening = Opening::read_and_write().or_create().mode(0o600);
+        let opening = opening.with(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let mut file = LockedFile::from(opening.open(path)?);
         let is_ours = match file.try_lock() {
             Ok(()) => true,
             Err(TryLockError::WouldBlock) => false,

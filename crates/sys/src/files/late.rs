@@ -16,7 +16,7 @@ use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, fchown};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt, fchown};
 use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -25,7 +25,8 @@ use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::retry_on_intr;
 
 use crate::helper;
-use crate::seqpacket::{Kind, connected};
+use crate::inode::Inode;
+use crate::seqpacket::{Kind, bound, connected};
 use crate::users;
 
 /// How to open a file, as [`std::fs::OpenOptions`] says it.
@@ -249,6 +250,44 @@ pub fn run(command: &[String], path: &Path) -> io::Result<ExitStatus> {
         Some(helper) => helper.run(path, output.as_fd()),
         None => helper::run(command, path, output.as_fd().try_clone_to_owned()?),
     }
+}
+
+/// Makes a local socket that does not block, bound to a path where nothing is. Its mode and owners
+/// are set before others can connect; what is `None` stays as the kernel makes it.
+///
+/// # Errors
+/// Errors from the kernel: `AddrInUse` if something is there.
+pub fn bind(
+    path: &Path,
+    kind: Kind,
+    owners: [Option<u32>; 2],
+    mode: Option<u32>,
+) -> io::Result<OwnedFd> {
+    match helper::needed(path) {
+        Some(helper) => helper.bind(path, kind, owners, mode),
+        None => bind_directly(path, kind, owners, mode),
+    }
+}
+
+/// The same in the calling thread's own name.
+pub(crate) fn bind_directly(
+    path: &Path,
+    kind: Kind,
+    [user, group]: [Option<u32>; 2],
+    mode: Option<u32>,
+) -> io::Result<OwnedFd> {
+    let socket = bound(path, kind)?;
+    let made = Inode::find(path)?;
+    if !made.metadata()?.file_type().is_socket() {
+        // In a folder that others may write somebody was faster.
+        return Err(io::ErrorKind::AddrInUse.into());
+    }
+    if let Some(mode) = mode {
+        made.set_mode(0)?;
+        made.set_owner(user, group)?;
+        made.set_mode(mode)?;
+    }
+    Ok(socket)
 }
 
 /// Connects to the local socket at a path. With a timeout, this call and each later send and

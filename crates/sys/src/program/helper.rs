@@ -14,11 +14,13 @@
 //!
 //! Each request has its own socket for the answer, so several threads ask at once: removing a large
 //! file does not hold up the next one. The user's command for closed files has a process of its
-//! own, because programs need more than a helper for files.
+//! own, because programs need more than a helper for files. A job that opens ports while packets
+//! come has a helper that keeps what ports take; see [`Door`].
 //!
 //! Invariants:
-//! - H1: a helper reads requests, and no content of files. It copies each request and checks it
-//!   before use. It takes requests from threads of its job alone, by their credentials.
+//! - H1: a helper reads requests, and no content of files but programs for the kernel. It copies
+//!   each request and checks it before use. It takes requests from threads of its job alone, by
+//!   their credentials.
 //! - H2: it walks from granted folders, and leaves none of them (openat2). It makes no file that
 //!   runs as its owner, and sets mode and owner of files that the job has open for writing. It
 //!   connects to listed sockets only. Landlock and a list of calls confine it, too.
@@ -31,6 +33,7 @@
 //! Callers use [`late`](crate::late), which asks if there is a helper.
 
 mod grants;
+mod ports;
 mod programs;
 mod request;
 mod service;
@@ -50,6 +53,8 @@ use crate::privileges::Confinement;
 use crate::seqpacket::{Kind, SeqPacket};
 use crate::users;
 pub use grants::{Grant, GrantKind};
+pub use ports::{Client, Clients, Door, Extension, Loader, Porter};
+pub(crate) use ports::{sealed, set_option_directly};
 pub(crate) use programs::run;
 use request::{Answer, Done, Request};
 use service::Process;
@@ -67,6 +72,10 @@ pub struct HelperOptions {
     /// What names of these files may contain besides letters, digits and `._-+:`. The command may
     /// give the name to a shell.
     pub name_characters: String,
+    /// Lets users of a running job allow it more. Then the helper keeps what ports take.
+    pub porter: Option<Porter>,
+    /// Loads programs for such ports.
+    pub loader: Option<Loader>,
 }
 
 /// `FUSE_SUPER_MAGIC`. Source: include/uapi/linux/magic.h.
@@ -142,6 +151,37 @@ pub(crate) fn needed_for_descriptors() -> Option<&'static Helper> {
     HELPER.get().filter(|helper| users::effective_user() != helper.user)
 }
 
+/// Returns whether the calling thread needs a helper for what takes rights.
+pub fn is_needed() -> bool {
+    needed_for_descriptors().is_some()
+}
+
+/// Loads a program for the kernel, or something that it takes, if the calling thread needs a helper
+/// for that: by the helper's [`Loader`]. `None` if it does not.
+///
+/// # Errors
+/// Errors of the loader, or of the kernel.
+pub fn load(what: &[u8], files: &[BorrowedFd<'_>]) -> Option<io::Result<OwnedFd>> {
+    needed_for_descriptors().map(|helper| helper.load(what, files))
+}
+
+/// Returns memory with these bytes, to be passed to a [`Loader`].
+///
+/// # Errors
+/// Errors from the kernel: no memory, no descriptors.
+pub fn bytes_to_pass(bytes: &[u8]) -> io::Result<OwnedFd> {
+    sealed(bytes)
+}
+
+/// Has the helper serve a listening socket by its [`Porter`], if the calling thread needs a helper.
+/// `None` if it does not.
+///
+/// # Errors
+/// Errors from the kernel; `PermissionDenied` if the helper has no porter.
+pub fn serve(listener: BorrowedFd<'_>) -> io::Result<Option<Clients>> {
+    needed_for_descriptors().map(|helper| helper.serve(listener)).transpose()
+}
+
 impl Helper {
     /// Opens a path, with flags and mode of open(2).
     pub(crate) fn open(&self, path: &Path, flags: i32, mode: u32) -> io::Result<OwnedFd> {
@@ -181,7 +221,7 @@ impl Helper {
     /// Runs the helper's own command for a file, with its output in `output`.
     pub(crate) fn run(&self, path: &Path, output: BorrowedFd<'_>) -> io::Result<ExitStatus> {
         let commands = self.commands.as_ref().ok_or_else(ended)?;
-        let done = ask(&commands.socket, &Request::Run { path }, Some(output))?;
+        let (done, _) = ask(&commands.socket, &Request::Run { path }, &[output])?;
         Ok(ExitStatus::from_raw(done.status))
     }
 
@@ -195,23 +235,72 @@ impl Helper {
         self.ask_for_one(&Request::Connect { path, kind, timeout })
     }
 
+    /// Makes a socket at a path; see [`late::bind`](crate::late::bind).
+    pub(crate) fn bind(
+        &self,
+        path: &Path,
+        kind: Kind,
+        [user, group]: [Option<u32>; 2],
+        mode: Option<u32>,
+    ) -> io::Result<OwnedFd> {
+        self.ask_for_one(&Request::Bind { path, kind, mode, user, group })
+    }
+
+    /// Opens a socket for packets.
+    pub(crate) fn raw_socket(&self, family: i32) -> io::Result<OwnedFd> {
+        self.ask_for_one(&Request::RawSocket { family })
+    }
+
+    /// Opens a queue of a tap device.
+    pub(crate) fn tap_queue(&self, name: &str, flags: u32) -> io::Result<OwnedFd> {
+        self.ask_for_one(&Request::TapQueue { name: Path::new(name), flags })
+    }
+
+    /// Changes a setting of an interface.
+    pub(crate) fn set_interface(&self, name: &str, setting: u32, value: u32) -> io::Result<()> {
+        self.ask(&Request::SetInterface { name: Path::new(name), setting, value }, None)
+    }
+
+    /// Sets an integer option of level `SOL_SOCKET`.
+    pub(crate) fn set_option(
+        &self,
+        socket: BorrowedFd<'_>,
+        name: i32,
+        value: i32,
+    ) -> io::Result<()> {
+        self.ask(&Request::SetOption { name, value }, Some(socket))
+    }
+
+    /// Has its [`Loader`] load something.
+    pub(crate) fn load(&self, what: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
+        let request = Request::Load { what: path_of(what) };
+        ask(&self.files.socket, &request, files)?.0.opened.ok_or_else(ended)
+    }
+
+    /// Has its [`Porter`] serve a listening socket.
+    pub(crate) fn serve(&self, listener: BorrowedFd<'_>) -> io::Result<Clients> {
+        let (_, socket) = ask(&self.files.socket, &Request::Serve, &[listener])?;
+        Ok(Clients::new(socket))
+    }
+
     fn ask_for_one(&self, request: &Request<'_>) -> io::Result<OwnedFd> {
-        ask(&self.files.socket, request, None)?.opened.ok_or_else(ended)
+        ask(&self.files.socket, request, &[])?.0.opened.ok_or_else(ended)
     }
 
     fn ask(&self, request: &Request<'_>, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        ask(&self.files.socket, request, file).map(drop)
+        ask(&self.files.socket, request, file.as_slice()).map(drop)
     }
 }
 
-/// Sends a request to a helper, and waits for the answer.
+/// Sends a request to a helper, and waits for the answer. Returns it with the socket that it came
+/// by.
 fn ask(
     socket: &SeqPacket,
     request: &Request<'_>,
-    file: Option<BorrowedFd<'_>>,
-) -> io::Result<Done> {
+    files: &[BorrowedFd<'_>],
+) -> io::Result<(Done, SeqPacket)> {
     let [here, there] = SeqPacket::pair()?;
-    let descriptors: Vec<_> = [there.as_fd()].into_iter().chain(file).collect();
+    let descriptors = [&[there.as_fd()], files].concat();
     socket.send(&request.encode()?, &descriptors).map_err(|error| match error.kind() {
         io::ErrorKind::BrokenPipe => ended(),
         _ => error,
@@ -224,7 +313,7 @@ fn ask(
         return Err(ended());
     }
     match Answer::decode(room) {
-        Answer { error: 0, status } => Ok(Done { status, opened: opened.pop() }),
+        Answer { error: 0, status } => Ok((Done { status, opened: opened.pop() }, here)),
         Answer { error, .. } => Err(io::Error::from_raw_os_error(error)),
     }
 }

@@ -104,13 +104,36 @@ pub fn give_up_but_programs() -> io::Result<()> {
     drop_capabilities(confinement.user.as_ref())
 }
 
+/// Like [`give_up`], for a helper that opens sockets of interfaces: it keeps its user, and what
+/// sockets, programs and tap devices take.
+///
+/// # Errors
+/// As for [`give_up`].
+pub(crate) fn give_up_but_ports() -> io::Result<()> {
+    let Confinement { files, calls, .. } = CONFINEMENT.get().expect("a helper's confinement");
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    empty_bounding_set();
+    let permitted = capabilities(None)?.permitted;
+    // Before Linux 5.8 programs take CAP_SYS_ADMIN.
+    let has_bpf = permitted.contains(CapabilitySet::BPF);
+    let for_programs = if has_bpf { CapabilitySet::BPF } else { CapabilitySet::SYS_ADMIN };
+    keep_capabilities(CapabilitySet::NET_RAW | CapabilitySet::NET_ADMIN | for_programs)?;
+    files.as_ref().map_or(Ok(()), Ruleset::enter)?;
+    calls.as_ref().map_or(Ok(()), CallFilter::enter)
+}
+
 /// Makes the calling thread this user, if one is given, and drops all capabilities.
 fn drop_capabilities(user: Option<&Account>) -> io::Result<()> {
     user.map_or(Ok(()), become_user)?;
+    keep_capabilities(CapabilitySet::empty())
+}
+
+/// Drops all capabilities but these.
+fn keep_capabilities(kept: CapabilitySet) -> io::Result<()> {
+    let kept = capabilities(None)?.permitted.intersection(kept);
     clear_ambient_capability_set()?;
-    let nothing = CapabilitySet::empty();
-    let sets = CapabilitySets { effective: nothing, permitted: nothing, inheritable: nothing };
-    set_capabilities(None, sets)?;
+    let inheritable = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })?;
     set_no_new_privs(true)?;
     Ok(())
 }
@@ -174,12 +197,7 @@ fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
 /// As for [`give_up`].
 pub fn keep_what_ports_take() -> io::Result<()> {
     let kept = capability::ALL.iter().fold(0, |kept, one| kept | 1 << one.number);
-    let kept = capabilities(None)?.permitted.intersection(CapabilitySet::from_bits_retain(kept));
-    clear_ambient_capability_set()?;
-    let inheritable = CapabilitySet::empty();
-    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })?;
-    set_no_new_privs(true)?;
-    Ok(())
+    keep_capabilities(CapabilitySet::from_bits_retain(kept))
 }
 
 #[cfg(all(test, not(miri)))]

@@ -5,18 +5,40 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use libc::c_int;
 
+use crate::helper;
 use crate::option::{SocketOption, check, read_option};
 
-/// Opens a raw socket of an address family, non-blocking and close-on-exec.
+/// Opens a raw socket of an address family, non-blocking and close-on-exec. A thread that has given
+/// up its rights has the [helper] open it.
 ///
 /// # Errors
 /// Errors from the kernel.
 pub fn raw_socket(family: c_int) -> io::Result<OwnedFd> {
+    match helper::needed_for_descriptors() {
+        Some(helper) => helper.raw_socket(family),
+        None => raw_socket_directly(family),
+    }
+}
+
+/// The same in the calling thread's own name.
+pub(crate) fn raw_socket_directly(family: c_int) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: the call takes no pointer.
     let fd = check(unsafe { libc::socket(family, kind, 0) })?;
     // SAFETY: the descriptor is new, and nothing else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets an integer option of level `SOL_SOCKET` that takes a capability: the size of its receive
+/// buffer, or busy polling. A thread that has given up its rights has the [helper] do it.
+///
+/// # Errors
+/// Errors from the kernel.
+pub fn set_with_rights(socket: impl AsFd, name: c_int, value: c_int) -> io::Result<()> {
+    match helper::needed_for_descriptors() {
+        Some(helper) => helper.set_option(socket.as_fd(), name, value),
+        None => helper::set_option_directly(socket.as_fd(), name, value),
+    }
 }
 
 /// Returns and clears the socket's pending error, if any.

@@ -73,9 +73,7 @@ impl SeqPacket {
     /// Makes a socket bound to `path`, which must not exist. Connections fail before
     /// [`listen`](Self::listen).
     pub fn bind(path: &Path) -> io::Result<Self> {
-        let socket = Self::new(SocketFlags::NONBLOCK)?;
-        rustix::net::bind(&socket.socket, &SocketAddrUnix::new(path)?)?;
-        Ok(socket)
+        Ok(Self { socket: bound(path, Kind::Messages)? })
     }
 
     /// Accepts connections from now on; `backlog` of them may wait.
@@ -94,13 +92,6 @@ impl SeqPacket {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let (one, other) = rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
         Ok([one, other].map(Self::from))
-    }
-
-    fn new(flags: SocketFlags) -> io::Result<Self> {
-        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-        let flags = flags | SocketFlags::CLOEXEC;
-        let socket = rustix::net::socket_with(family, kind, flags, None)?;
-        Ok(Self { socket })
     }
 
     /// Accepts a waiting connection. Neither the connection nor this call blocks: `WouldBlock` if
@@ -205,6 +196,15 @@ pub fn peer_of(socket: impl AsFd) -> io::Result<Credentials> {
     unsafe { read_option(socket.as_fd().as_raw_fd(), option, &mut peer) }?;
     let pid = u32::try_from(peer.pid).unwrap_or(0);
     Ok(Credentials { pid, uid: peer.uid, gid: peer.gid })
+}
+
+/// Makes a local socket that does not block, bound to a path where nothing is, in the calling
+/// thread's own name: see [`late::bind`].
+pub(crate) fn bound(path: &Path, kind: Kind) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind.into(), flags, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
 }
 
 /// Connects to the local socket at a path, in the calling thread's own name: see

@@ -52,6 +52,14 @@ const MODE_ATOMIC: u8 = 0xc0;
 const PSEUDO_MAP: Register = Register::R1;
 const PSEUDO_MAP_VALUE: Register = Register::R2;
 
+/// Returns the positions of the instructions whose constant is the descriptor of a map.
+pub(super) fn maps_of(code: &[Instruction]) -> Vec<usize> {
+    let kinds = [PSEUDO_MAP as u8, PSEUDO_MAP_VALUE as u8];
+    let is_wide = |one: &Instruction| one.code == CLASS_LOAD_WIDE | Size::Double as u8;
+    let names_map = |one: &Instruction| is_wide(one) && kinds.contains(&one.source());
+    (0..code.len()).filter(|&at| names_map(&code[at])).collect()
+}
+
 /// A jump target in a program. It belongs to the assembler that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label(usize);

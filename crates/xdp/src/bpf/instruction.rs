@@ -32,6 +32,25 @@ impl Instruction {
             if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
         Self { code, registers, offset, immediate }
     }
+
+    /// Returns its bytes.
+    pub(super) fn to_bytes(self) -> [u8; 8] {
+        let ([low, high], immediate) = (self.offset.to_ne_bytes(), self.immediate.to_ne_bytes());
+        let [a, b, c, d] = immediate;
+        [self.code, self.registers, low, high, a, b, c, d]
+    }
+
+    /// Returns the instruction of these bytes.
+    pub(super) fn from_bytes([code, registers, low, high, a, b, c, d]: [u8; 8]) -> Self {
+        let (offset, immediate) =
+            (i16::from_ne_bytes([low, high]), i32::from_ne_bytes([a, b, c, d]));
+        Self { code, registers, offset, immediate }
+    }
+
+    /// Returns the number of the source register, which also says what a constant stands for.
+    pub(super) fn source(self) -> u8 {
+        if cfg!(target_endian = "little") { self.registers >> 4 } else { self.registers & 15 }
+    }
 }
 
 /// A register of 64 bits.

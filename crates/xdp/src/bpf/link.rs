@@ -7,7 +7,7 @@ use std::process;
 use super::call::{self, LinkCreate, LinkDetach};
 use super::mode::{Attached, XdpMode};
 use super::program::ATTACH_XDP;
-use super::{BpfError, Program, netlink};
+use super::{BpfError, Program, late, netlink};
 use burstline_sys::namespace::interface_name;
 
 /// A program attached to an interface. It is detached on drop, and when the process ends.
@@ -38,8 +38,7 @@ impl Link {
             attach_type: ATTACH_XDP,
             flags: mode.flags(),
         };
-        // SAFETY: the request contains no address.
-        match unsafe { call::bpf_open(call::LINK_CREATE, &mut request) } {
+        match late::attach(&mut request, program.as_fd()) {
             Ok(fd) => Ok(Self { fd, owner: process::id() }),
             Err(source) => Err(refusal(source, interface_index)),
         }

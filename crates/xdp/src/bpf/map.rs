@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use super::BpfError;
 use super::call::{self, Element, MapCreate};
+use super::{BpfError, late};
 
 /// The possible cores, as ranges.
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
@@ -27,6 +27,12 @@ pub enum MapKind {
     Devices = 14,
     /// From queue to AF_XDP socket, for [`Helper::RedirectMap`](super::Helper::RedirectMap).
     Sockets = 17,
+}
+
+impl MapKind {
+    /// All kinds.
+    pub(super) const ALL: [Self; 6] =
+        [Self::Hash, Self::Array, Self::Programs, Self::PerCpuArray, Self::Devices, Self::Sockets];
 }
 
 /// The shape of a map.
@@ -71,8 +77,7 @@ impl Map {
             numa_node: 0,
             map_name: call::name(options.name),
         };
-        // SAFETY: the request contains no address.
-        let fd = unsafe { call::bpf_open(call::MAP_CREATE, &mut request) };
+        let fd = late::create_map(&mut request);
         Ok(Self {
             fd: fd.map_err(BpfError::system("BPF_MAP_CREATE"))?,
             kind: options.kind,

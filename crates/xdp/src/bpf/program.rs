@@ -5,7 +5,7 @@ use std::mem::zeroed;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::call::{self, ById, Name, ObjectInfo, ProgramLoad};
-use super::{BpfError, Instruction};
+use super::{BpfError, Instruction, late};
 
 /// Helpers such as `bpf_ktime_get_tai_ns` require a GPL-compatible licence.
 const LICENCE: &std::ffi::CStr = c"Dual MIT/GPL";
@@ -90,7 +90,8 @@ impl Program {
     /// - [`BpfError::Rejected`]: the verifier rejects it, with the reason.
     /// - [`BpfError::NotPermitted`], [`BpfError::System`].
     pub fn load(code: &[Instruction], options: &ProgramOptions<'_>) -> Result<Self, BpfError> {
-        let source = match load(code, options, &mut []) {
+        let loading = Loading::of(options);
+        let source = match late::load(code, &loading, &mut []) {
             Ok(fd) => return Ok(Self { fd }),
             Err(source) => source,
         };
@@ -99,7 +100,7 @@ impl Program {
         }
         // Writing the log takes longer than verification, so we request it only now.
         let mut log = vec![0; LOG_BYTES];
-        match load(code, options, &mut log) {
+        match late::load(code, &loading, &mut log) {
             Ok(fd) => Ok(Self { fd }),
             Err(source) => Err(rejection(options.name, source, &log)),
         }
@@ -145,10 +146,30 @@ impl AsFd for Program {
     }
 }
 
-fn load(code: &[Instruction], options: &ProgramOptions<'_>, log: &mut [u8]) -> io::Result<OwnedFd> {
-    let is_xdp = options.kind == ProgramKind::Xdp && !options.is_attach_type_unsaid;
+/// What the kernel hears of a program besides its instructions.
+pub(super) struct Loading {
+    pub(super) kind: ProgramKind,
+    pub(super) flags: u32,
+    pub(super) attach_type: u32,
+    pub(super) name: Name,
+}
+
+impl Loading {
+    fn of(options: &ProgramOptions<'_>) -> Self {
+        let is_xdp = options.kind == ProgramKind::Xdp && !options.is_attach_type_unsaid;
+        Self {
+            kind: options.kind,
+            flags: if options.has_fragments { HAS_FRAGMENTS } else { 0 },
+            attach_type: if is_xdp { ATTACH_XDP } else { 0 },
+            name: call::name(options.name),
+        }
+    }
+}
+
+/// Loads a program in the calling thread's own name.
+pub(super) fn load(code: &[Instruction], loading: &Loading, log: &mut [u8]) -> io::Result<OwnedFd> {
     let mut request = ProgramLoad {
-        prog_type: options.kind as u32,
+        prog_type: loading.kind as u32,
         // The kernel refuses more than a million instructions, so it also refuses a clamped count:
         // an allocation has fewer than 2^35 bytes.
         insn_cnt: u32::try_from(code.len()).unwrap_or(u32::MAX),
@@ -158,10 +179,10 @@ fn load(code: &[Instruction], options: &ProgramOptions<'_>, log: &mut [u8]) -> i
         log_size: log.len() as u32,
         log_buf: if log.is_empty() { 0 } else { call::address(log.as_mut_ptr()) },
         kern_version: 0,
-        prog_flags: if options.has_fragments { HAS_FRAGMENTS } else { 0 },
-        prog_name: call::name(options.name),
+        prog_flags: loading.flags,
+        prog_name: loading.name,
         prog_ifindex: 0,
-        expected_attach_type: if is_xdp { ATTACH_XDP } else { 0 },
+        expected_attach_type: loading.attach_type,
     };
     // SAFETY: B1: `code` has at least `insn_cnt` instructions, the licence ends with a 0, and the
     // log has `log_size` bytes.

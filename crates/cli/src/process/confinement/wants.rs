@@ -10,9 +10,9 @@ use std::path::{Component, Path, PathBuf};
 use burstline_engine::InlineOptions;
 use burstline_fleet::Sensors;
 use burstline_port::{
-    Address, FileNaming, PortTable, Rotation, SetPlaces, steady_folder, striped_paths,
+    Address, FileNaming, PortTable, Role, Rotation, SetPlaces, steady_folder, striped_paths,
 };
-use burstline_share::{folder_to_publish, folders_of_names};
+use burstline_share::{files_of_name, folder_to_publish, folders_of_names, switch_socket};
 use burstline_sys::direct::is_own_descriptor;
 use burstline_sys::helper::{Grant, GrantKind};
 use burstline_sys::inode::{folder_of, make_own_folder};
@@ -45,6 +45,10 @@ pub(super) struct Wants {
     pub(super) has_library_threads: bool,
     /// Whether ports are opened while packets come.
     pub(super) opens_ports_later: bool,
+    /// Whether users of the running job ask it to open ports.
+    pub(super) has_door: bool,
+    /// Interfaces of ports that they ask for.
+    pub(super) interfaces: Vec<String>,
     /// The command that is run for closed files.
     pub(super) command: Vec<String>,
     /// Whether something later takes a path of this process's own descriptors, such as /dev/stdout.
@@ -160,6 +164,32 @@ impl Wants {
         Some(wants)
     }
 
+    /// What ports take that a user of a running job asks for.
+    pub(super) fn of_later(ports: &[Address]) -> Self {
+        let mut wants = Self::default();
+        let resolve = |port: &Address| {
+            port.resolved(Role::Source).or_else(|_| port.resolved(Role::Sink)).ok()
+        };
+        let ports: Vec<_> = ports.iter().filter_map(resolve).collect();
+        wants.read(&ports);
+        for port in &ports {
+            match port.scheme() {
+                "log" => {
+                    // If it is no name, opening the port says so.
+                    let files = files_of_name(port.target()).into_iter().flatten();
+                    files.for_each(|path| wants.grant(path, GrantKind::Write));
+                }
+                "afpacket" | "xdp" | "tap" => {
+                    let name = port.target().split('@').next().unwrap_or_default();
+                    wants.interfaces.push(name.to_owned());
+                }
+                _ if port.is_file() => wants.grant_files(Path::new(port.target()), false),
+                _ => {}
+            }
+        }
+        wants
+    }
+
     fn fetch(&mut self, args: &FetchArgs) {
         // Errors in it are reported later. A pipe can be read only once.
         let is_file = args.sensors.is_file();
@@ -191,13 +221,11 @@ impl Wants {
         // Errors in its file are reported when the switch reads it.
         let Ok(Opens { ports, targets }) = switch_opens(args) else { return };
         self.use_ports(ports.iter().chain(&targets));
-        if args.name.is_some() {
-            // Ports can be added while it runs.
-            self.opens_ports_later = true;
-            self.opens_anything = true;
-            self.takes_user = true;
-            self.calls.extend([Need::Maps, Need::Bells]);
-            (self.late.has_rings, self.late.has_names) = (true, true);
+        if let Some(path) = args.name.as_deref().and_then(|name| switch_socket(name).ok()) {
+            // Users add ports while it runs, by this socket.
+            self.has_door = true;
+            self.calls.push(Need::Maps);
+            self.have_sockets(vec![path]);
         }
         if targets.iter().any(|target| target.scheme() == "log") {
             make_folder_of_names();

@@ -9,12 +9,16 @@
 //! | `mirror`, `unmirror` | `to`; `in`, `out`, `both`, `vlans` | `removed` |
 
 use burstline_engine::{EngineError, Fabric, OpenedPort, OpenedTarget, SwitchHandle, SwitchPort};
-use burstline_port::OpenOptions;
+use burstline_port::{Address, OpenOptions};
 use burstline_switch::{Config, Mirror, Selection, SwitchError, UnknownName, VlanSet};
+use burstline_sys::helper;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::view;
+
+/// Schemes whose ports are opened by threads with rights: a library and a namespace take them.
+const WITH_RIGHTS: [&str; 2] = ["dpdk", "inject"];
 
 /// Executes a request.
 pub(super) fn carry_out(
@@ -51,6 +55,40 @@ pub(super) fn carry_out(
     };
     answer["ok"] = true.into();
     Ok(answer)
+}
+
+/// Returns the ports and targets that a request names: what it may take to carry it out.
+pub(super) fn ports_of(request: &Value) -> Vec<Address> {
+    let text = |key: &str| request[key].as_str();
+    // What is wrong in a request is said when it is carried out.
+    let names: Vec<String> = match text("command") {
+        Some("add-port") => {
+            let port = text("port").and_then(|port| port.parse::<SwitchPort>().ok());
+            let named = |port: SwitchPort| [Some(port.address.to_string()), port.mirror];
+            port.map(named).into_iter().flatten().flatten().collect()
+        }
+        Some("mirror") => text("to").map(str::to_owned).into_iter().collect(),
+        Some("set-rules") => {
+            let config = text("config").and_then(|text| Config::parse(text).ok());
+            let targets = |config: &Config| {
+                config.rules.targets().into_iter().map(str::to_owned).collect::<Vec<_>>()
+            };
+            config.as_ref().map(targets).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    };
+    names.iter().filter_map(|name| name.parse().ok()).collect()
+}
+
+/// Fails for a port that no helper can open.
+fn check_without_rights(address: &Address) -> Result<(), Failure> {
+    match helper::is_needed() && WITH_RIGHTS.contains(&address.scheme()) {
+        true => Err(Failure::new(format!(
+            "{address}: such ports take rights that a running switch has given up: give it when \
+             the switch starts, or start the switch with --keep-privileges"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Opens mirror sinks that are not among the `known` ends.
@@ -100,6 +138,7 @@ fn add_port(text: &str, handle: &SwitchHandle, options: &OpenOptions) -> Result<
     if known.contains(&name) {
         return Err(EngineError::from(SwitchError::Taken { name }).into());
     }
+    check_without_rights(&port.address)?;
     let targets = open_missing(port.mirror.as_deref().as_slice(), &known, options)?;
     let opened = OpenedPort::open(&port, options).map_err(EngineError::from)?;
     change(handle, move |fabric| with_targets(fabric, targets, |fabric| fabric.add_port(opened)))??;

@@ -40,6 +40,7 @@ use crate::interface::{Interface, LinkState};
 pub use error::TapError;
 use header::HEADER_BYTES;
 pub use header::{Checksum, Cut, Offload, Segments};
+pub(crate) use requests::{Setting, queue_directly, set_directly};
 
 /// Length of the longest packet that the kernel passes, in bytes: the maximum of a socket buffer,
 /// plus a tagged Ethernet header. Source: `GSO_LEGACY_MAX_SIZE`, include/linux/netdevice.h.

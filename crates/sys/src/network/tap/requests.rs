@@ -11,6 +11,7 @@ use libc::{c_int, c_ulong};
 
 use super::header::HEADER_BYTES;
 use super::{TapError, TapOptions};
+use crate::helper;
 use crate::interface::{ask, request};
 use crate::machine::program;
 use crate::option::check;
@@ -26,31 +27,63 @@ const OFFLOADS: c_ulong = 1 | 2 | 4 | 8;
 /// UDP segments of both IP versions: Linux 6.2.
 const UDP_OFFLOADS: c_ulong = 0x20 | 0x40;
 
-pub(super) fn open_driver() -> Result<File, TapError> {
+/// A setting of an interface that takes a capability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    /// The depth of its queues, in packets.
+    Depth = 1,
+    /// Its MTU.
+    Mtu = 2,
+    /// Whether it is up; the value is 1.
+    Up = 3,
+}
+
+impl Setting {
+    pub(crate) fn of(number: u32) -> Option<Self> {
+        [Self::Depth, Self::Mtu, Self::Up].into_iter().find(|one| *one as u32 == number)
+    }
+}
+
+fn driver() -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
-    options.open("/dev/net/tun").map_err(|source| TapError::NoDriver { source })
+    options.open("/dev/net/tun")
+}
+
+pub(super) fn open_driver() -> Result<File, TapError> {
+    driver().map_err(|source| TapError::NoDriver { source })
+}
+
+/// Attaches a queue to a device, with flags of `TUNSETIFF`, in the calling thread's own name.
+pub(crate) fn queue_directly(name: &str, flags: u32) -> io::Result<OwnedFd> {
+    let file = driver()?;
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_flags = flags as i16;
+    ask(&file, TUNSETIFF, &mut request)?;
+    Ok(file.into())
 }
 
 /// Attaches a queue to the device. The first one creates the device.
 pub(super) fn open_queue(name: &str, options: &TapOptions) -> Result<OwnedFd, TapError> {
-    let file = open_driver()?;
     let queues = options.queues;
     let not_a_tap = || TapError::NotATap { name: name.to_owned(), queues };
-    let mut request = request(name).map_err(|_| not_a_tap())?;
     let mut flags = libc::IFF_TAP | libc::IFF_NO_PI;
     flags |= if options.passes_offloads { libc::IFF_VNET_HDR } else { 0 };
     flags |= if queues > 1 { libc::IFF_MULTI_QUEUE } else { 0 };
-    request.ifr_ifru.ifru_flags = flags as i16;
-    match ask(&file, TUNSETIFF, &mut request) {
-        Ok(()) => Ok(file.into()),
-        Err(error) => Err(match error.raw_os_error() {
-            Some(libc::EPERM) => TapError::NotPermitted { program: program() },
-            Some(libc::EBUSY) => TapError::Busy { name: name.to_owned() },
-            Some(libc::EINVAL | libc::EEXIST | libc::E2BIG) => not_a_tap(),
-            _ => TapError::system(name, "making a tap device")(error),
-        }),
-    }
+    let opened = match helper::needed_for_descriptors() {
+        Some(helper) => helper.tap_queue(name, flags as u32),
+        None => {
+            open_driver()?;
+            queue_directly(name, flags as u32)
+        }
+    };
+    opened.map_err(|error| match error.raw_os_error() {
+        Some(libc::EPERM) => TapError::NotPermitted { program: program() },
+        Some(libc::EBUSY) => TapError::Busy { name: name.to_owned() },
+        // Without a number: the name cannot be one of an interface.
+        Some(libc::EINVAL | libc::EEXIST | libc::E2BIG) | None => not_a_tap(),
+        _ => TapError::system(name, "making a tap device")(error),
+    })
 }
 
 /// Turns offloads on or off. A kernel without UDP segments still passes the others. Both settings
@@ -84,12 +117,10 @@ pub(super) fn is_attached(queue: &OwnedFd) -> io::Result<bool> {
 /// same: the kernel requires CAP_NET_ADMIN of the machine. Source: `dev_ifsioc()` and
 /// `dev_ioctl()`, net/core/dev_ioctl.c.
 pub(super) fn set_depth(socket: impl AsFd, name: &str, depth: u32) -> io::Result<u32> {
-    let mut request = request(name)?;
-    // Any integer member of the union will do.
-    request.ifr_ifru.ifru_metric = depth as c_int;
-    match ask(&socket, libc::SIOCSIFTXQLEN, &mut request) {
+    match set_interface(&socket, name, Setting::Depth, depth) {
         Ok(()) => Ok(depth),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let mut request = request(name)?;
             ask(&socket, libc::SIOCGIFTXQLEN, &mut request)?;
             // SAFETY: the call above succeeded, so the kernel filled in this member.
             Ok(u32::try_from(unsafe { request.ifr_ifru.ifru_metric }).unwrap_or(0))
@@ -99,18 +130,46 @@ pub(super) fn set_depth(socket: impl AsFd, name: &str, depth: u32) -> io::Result
 }
 
 pub(super) fn set_mtu(socket: impl AsFd, name: &str, mtu: u32) -> io::Result<()> {
-    let mut request = request(name)?;
-    request.ifr_ifru.ifru_mtu = mtu as c_int;
-    ask(&socket, libc::SIOCSIFMTU, &mut request)
+    set_interface(socket, name, Setting::Mtu, mtu)
 }
 
 pub(super) fn take_up(socket: impl AsFd, name: &str) -> io::Result<()> {
+    set_interface(socket, name, Setting::Up, 1)
+}
+
+fn set_interface(socket: impl AsFd, name: &str, setting: Setting, value: u32) -> io::Result<()> {
+    match helper::needed_for_descriptors() {
+        Some(helper) => helper.set_interface(name, setting as u32, value),
+        None => set_directly(socket, name, setting, value),
+    }
+}
+
+/// Changes a setting of an interface in the namespace of `socket`, in the calling thread's own name.
+pub(crate) fn set_directly(
+    socket: impl AsFd,
+    name: &str,
+    setting: Setting,
+    value: u32,
+) -> io::Result<()> {
     let mut request = request(name)?;
-    ask(&socket, libc::SIOCGIFFLAGS, &mut request)?;
-    // SAFETY: the call above succeeded, so the kernel filled in this member.
-    let flags = unsafe { request.ifr_ifru.ifru_flags };
-    request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as i16;
-    ask(&socket, libc::SIOCSIFFLAGS, &mut request)
+    match setting {
+        Setting::Depth => {
+            // Any integer member of the union will do.
+            request.ifr_ifru.ifru_metric = value as c_int;
+            ask(&socket, libc::SIOCSIFTXQLEN, &mut request)
+        }
+        Setting::Mtu => {
+            request.ifr_ifru.ifru_mtu = value as c_int;
+            ask(&socket, libc::SIOCSIFMTU, &mut request)
+        }
+        Setting::Up => {
+            ask(&socket, libc::SIOCGIFFLAGS, &mut request)?;
+            // SAFETY: the call above succeeded, so the kernel filled in this member.
+            let flags = unsafe { request.ifr_ifru.ifru_flags };
+            request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as i16;
+            ask(&socket, libc::SIOCSIFFLAGS, &mut request)
+        }
+    }
 }
 
 fn set(queue: &OwnedFd, what: c_ulong, value: c_ulong) -> io::Result<()> {

@@ -19,6 +19,8 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2, ren
 use rustix::io::retry_on_intr;
 
 use crate::inode::{folder_of, open_path};
+use crate::late::bind_directly;
+use crate::seqpacket::Kind;
 
 /// What may be done with a file, or with files in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +119,27 @@ impl Grants {
         // The deepest one that covers a path counts.
         grants.sort_by_key(|grant| Reverse(grant.path.components().count()));
         Self(grants)
+    }
+
+    /// Adds grants to these.
+    pub(super) fn add(&mut self, grants: Vec<Grant>) {
+        let all = std::mem::take(&mut self.0).into_iter().chain(grants).collect();
+        *self = Self::new(all);
+    }
+
+    /// Makes a socket at a path where nothing is, with this mode and these owners.
+    pub(super) fn bind(
+        &self,
+        path: &Path,
+        kind: Kind,
+        owners: [Option<u32>; 2],
+        mode: Option<u32>,
+    ) -> io::Result<OwnedFd> {
+        let is_for_sockets = |place: &Place<'_>| place.grant.kind != GrantKind::Read;
+        let place = self.place(path, is_for_sockets)?;
+        let (folder, name) = place.split()?;
+        let folder = File::from(folder);
+        bind_directly(&link_to(&folder).join(name), kind, owners, mode.map(|mode| mode & MODE))
     }
 
     /// Tries what each request takes.

@@ -12,6 +12,15 @@
 //!   8 find         follows links      path      7 run            and an output      path
 //! ```
 //!
+//! For ports that are opened while packets come:
+//!
+//! ```text
+//!   9 bind         mode, kind, ids    path     12 set interface  what, value        its name
+//!  10 raw socket   family                      13 set option     name, value        and a socket
+//!  11 tap queue    flags              its name 14 load a program                    bytes, files
+//!                                              15 serve control                     and a listener
+//! ```
+//!
 //! Numbers are in the machine's order: both ends are one program. `NONE` stands for a number that
 //! is not given.
 
@@ -39,6 +48,17 @@ const SET_OWNER_AND_MODE: u8 = 5;
 const CONNECT: u8 = 6;
 const RUN: u8 = 7;
 const FIND: u8 = 8;
+const BIND: u8 = 9;
+const RAW_SOCKET: u8 = 10;
+const TAP_QUEUE: u8 = 11;
+const SET_INTERFACE: u8 = 12;
+const SET_OPTION: u8 = 13;
+const LOAD: u8 = 14;
+const SERVE: u8 = 15;
+
+/// In the first number of a bind: its mode, or that it stays; and the kind of the socket.
+const MODE_STAYS: u32 = 0xffff;
+const IS_STREAM: u32 = 1 << 16;
 
 /// What was done for a request.
 #[derive(Debug, Default)]
@@ -78,6 +98,13 @@ pub(super) enum Request<'a> {
     SetOwnerAndMode { user: Option<u32>, group: Option<u32>, mode: Option<u32> },
     Connect { path: &'a Path, kind: Kind, timeout: Option<Duration> },
     Run { path: &'a Path },
+    Bind { path: &'a Path, kind: Kind, mode: Option<u32>, user: Option<u32>, group: Option<u32> },
+    RawSocket { family: i32 },
+    TapQueue { name: &'a Path, flags: u32 },
+    SetInterface { name: &'a Path, setting: u32, value: u32 },
+    SetOption { name: i32, value: i32 },
+    Load { what: &'a Path },
+    Serve,
 }
 
 impl<'a> Request<'a> {
@@ -103,6 +130,21 @@ impl<'a> Request<'a> {
                 (CONNECT, [u32::from(kind == Kind::Stream), timeout_ms, 0], [path, none])
             }
             Self::Run { path } => (RUN, [0; 3], [path, none]),
+            Self::Bind { path, kind, mode, user, group } => {
+                let stream = if kind == Kind::Stream { IS_STREAM } else { 0 };
+                let [user, group] = [user, group].map(|number| number.unwrap_or(NONE));
+                (BIND, [mode.unwrap_or(MODE_STAYS) | stream, user, group], [path, none])
+            }
+            Self::RawSocket { family } => (RAW_SOCKET, [family as u32, 0, 0], [none, none]),
+            Self::TapQueue { name, flags } => (TAP_QUEUE, [flags, 0, 0], [name, none]),
+            Self::SetInterface { name, setting, value } => {
+                (SET_INTERFACE, [setting, value, 0], [name, none])
+            }
+            Self::SetOption { name, value } => {
+                (SET_OPTION, [name as u32, value as u32, 0], [none, none])
+            }
+            Self::Load { what } => (LOAD, [0; 3], [what, none]),
+            Self::Serve => (SERVE, [0; 3], [none, none]),
         };
         let paths = paths.map(|path| path.as_os_str().as_bytes());
         if paths.iter().any(|path| path.len() >= PATH_BYTES_MAX) {
@@ -141,6 +183,20 @@ impl<'a> Request<'a> {
             }
             RUN => Self::Run { path },
             FIND => Self::Find { path, follows_links: number(0) == 1 },
+            BIND => {
+                let is_stream = number(0) & IS_STREAM != 0;
+                let kind = if is_stream { Kind::Stream } else { Kind::Messages };
+                let mode = Some(number(0) & !IS_STREAM).filter(|&mode| mode != MODE_STAYS);
+                Self::Bind { path, kind, mode, user: given(1), group: given(2) }
+            }
+            RAW_SOCKET => Self::RawSocket { family: number(0) as i32 },
+            TAP_QUEUE => Self::TapQueue { name: path, flags: number(0) },
+            SET_INTERFACE => {
+                Self::SetInterface { name: path, setting: number(0), value: number(1) }
+            }
+            SET_OPTION => Self::SetOption { name: number(0) as i32, value: number(1) as i32 },
+            LOAD => Self::Load { what: path },
+            SERVE => Self::Serve,
             _ => return None,
         })
     }
@@ -164,6 +220,14 @@ mod tests {
             Request::Connect { path, kind, timeout },
             Request::Connect { path, kind: Kind::Stream, timeout: None },
             Request::Run { path },
+            Request::Bind { path, kind, mode: Some(0o600), user: None, group: Some(7) },
+            Request::Bind { path, kind: Kind::Stream, mode: None, user: Some(0), group: None },
+            Request::RawSocket { family: libc::AF_XDP },
+            Request::TapQueue { name: Path::new("t0"), flags: 0x1002 },
+            Request::SetInterface { name: Path::new("t0"), setting: 1, value: 9000 },
+            Request::SetOption { name: libc::SO_RCVBUFFORCE, value: -1 },
+            Request::Load { what: Path::new("\u{1}bytes") },
+            Request::Serve,
         ] {
             let bytes = request.encode().unwrap();
             assert!(bytes.len() <= REQUEST_BYTES_MAX);
@@ -171,7 +235,7 @@ mod tests {
             for cut in 0..HEAD_BYTES {
                 assert_eq!(Request::decode(&bytes[..cut]), None);
             }
-            let unknown = [&[9], &bytes[1..]].concat();
+            let unknown = [&[16], &bytes[1..]].concat();
             assert_eq!(Request::decode(&unknown), None);
             let mut long = bytes.clone();
             long[13..15].copy_from_slice(&u16::MAX.to_ne_bytes());

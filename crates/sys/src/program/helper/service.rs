@@ -11,7 +11,6 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::process::exit;
 use std::sync::Arc;
 use std::thread;
@@ -26,12 +25,15 @@ use rustix::process::{Pid, PidfdFlags, WaitOptions, getpid, getppid, pidfd_open,
 
 use super::HelperOptions;
 use super::grants::{Grants, MODE, link_to, refused};
+use super::ports::{Allowed, Door, Loader, Porter, Shared, set_socket_option};
 use super::programs::run;
 use super::request::{Answer, Done, REQUEST_BYTES_MAX, Request};
 use crate::late::set_directly;
-use crate::privileges::{Confinement, give_up, give_up_but_programs, name_confinement};
+use crate::privileges::{
+    Confinement, give_up, give_up_but_ports, give_up_but_programs, name_confinement,
+};
 use crate::rights;
-use crate::seqpacket::{Kind, SeqPacket, connected};
+use crate::seqpacket::{DESCRIPTORS_MAX, Kind, SeqPacket, connected};
 
 /// Threads of a helper: the next file is opened while others are removed.
 const THREADS: usize = 3;
@@ -54,8 +56,24 @@ const CONNECTING: Duration = Duration::from_secs(10);
 /// How long a job waits for the end of its helper.
 const ENDING: Duration = Duration::from_secs(2);
 
-/// Does what a request asks for. It may come with a descriptor.
-type Work = Box<dyn Fn(&Request<'_>, Option<OwnedFd>) -> io::Result<Done> + Send + Sync>;
+/// A request as it came.
+struct Asked<'a> {
+    request: Request<'a>,
+    /// The files that came with it.
+    files: Vec<OwnedFd>,
+    /// Where the answer goes.
+    asker: &'a OwnedFd,
+}
+
+impl Asked<'_> {
+    /// Takes the first of its files.
+    fn file(&mut self) -> io::Result<OwnedFd> {
+        if self.files.is_empty() { Err(refused()) } else { Ok(self.files.remove(0)) }
+    }
+}
+
+/// Does what a request asks for.
+type Work = Box<dyn Fn(Asked<'_>) -> io::Result<Done> + Send + Sync>;
 
 /// A helper's process, as the job has it.
 pub(super) struct Process {
@@ -70,12 +88,16 @@ impl Process {
         confine: impl FnOnce() -> io::Result<Confinement>,
     ) -> io::Result<Self> {
         Self::fork(|| {
-            let grants = Grants::new(options.grants);
             assert!(name_confinement(confine()?), "no confinement before the helper's");
-            give_up()?;
+            match options.porter {
+                Some(_) => give_up_but_ports()?,
+                None => give_up()?,
+            }
             Grants::try_out()?;
-            let sockets = options.sockets;
-            Ok(Box::new(move |request, file| do_for_files(&grants, &sockets, request, file)))
+            let HelperOptions { grants, sockets, porter, loader, .. } = options;
+            let allowed = Shared::new(grants, sockets);
+            let ports = Ports { porter, loader };
+            Ok(Box::new(move |asked| do_for_files(&allowed, &ports, asked)))
         })
     }
 
@@ -85,7 +107,7 @@ impl Process {
             let grants = Grants::new(options.grants.clone());
             assert!(name_confinement(Confinement::default()), "no confinement before the helper's");
             give_up_but_programs()?;
-            Ok(Box::new(move |request, output| run_command(&grants, &options, request, output)))
+            Ok(Box::new(move |asked| run_command(&grants, &options, asked)))
         })
     }
 
@@ -215,7 +237,7 @@ fn serve(socket: &SeqPacket, job: Pid, work: &Work) {
         let mut descriptors = descriptors.into_iter();
         let Some(asker) = descriptors.next() else { continue };
         let outcome = match Request::decode(&room[..bytes]) {
-            Some(request) => work(&request, descriptors.next()),
+            Some(request) => work(Asked { request, files: descriptors.collect(), asker: &asker }),
             None => Err(refused()),
         };
         let (error, done) = match outcome {
@@ -247,7 +269,8 @@ fn receive(
     room: &mut [u8],
     descriptors: &mut Vec<OwnedFd>,
 ) -> io::Result<Received> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2), ScmCredentials(1))];
+    let mut space =
+        [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX), ScmCredentials(1))];
     let message = rights::receive_with_sender(socket, room, &mut space, descriptors)?;
     Ok(match (message.sender, message.received) {
         // An empty message has a sender, too.
@@ -263,46 +286,58 @@ fn number_of(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EINVAL)
 }
 
-fn run_command(
-    grants: &Grants,
-    options: &HelperOptions,
-    request: &Request<'_>,
-    output: Option<OwnedFd>,
-) -> io::Result<Done> {
-    let Request::Run { path } = *request else { return Err(refused()) };
+fn run_command(grants: &Grants, options: &HelperOptions, mut asked: Asked<'_>) -> io::Result<Done> {
+    let Request::Run { path } = asked.request else { return Err(refused()) };
     grants.check_written(path, &options.name_characters)?;
-    let ended = run(&options.command, path, output.ok_or_else(refused)?)?;
+    let ended = run(&options.command, path, asked.file()?)?;
     Ok(Done { status: ended.into_raw(), opened: None })
 }
 
-fn do_for_files(
-    grants: &Grants,
-    sockets: &[PathBuf],
-    request: &Request<'_>,
-    file: Option<OwnedFd>,
-) -> io::Result<Done> {
-    let opened = match *request {
+/// What a helper has for ports.
+struct Ports {
+    porter: Option<Porter>,
+    loader: Option<Loader>,
+}
+
+fn do_for_files(allowed: &Shared, ports: &Ports, mut asked: Asked<'_>) -> io::Result<Done> {
+    let now = allowed.now();
+    let grants = &now.grants;
+    let opened = match asked.request {
         Request::Open { path, flags, mode } => grants.open_file(path, flags, mode)?,
         Request::Find { path, follows_links } => grants.find(path, follows_links)?.into(),
         Request::Connect { path, kind, timeout } => {
             // The job may not choose what it connects to.
-            let is_listed = sockets.iter().any(|listed| listed == path);
+            let is_listed = now.sockets.iter().any(|listed| listed == path);
             let socket = if is_listed { grants.find(path, false)? } else { return Err(refused()) };
             connect(&socket, kind, timeout)?
         }
-        _ => return change(grants, request, file).map(|()| Done::default()),
+        Request::Bind { path, kind, mode, user, group } => {
+            grants.bind(path, kind, [user, group], mode)?
+        }
+        Request::RawSocket { family } => now.raw_socket(family)?,
+        Request::TapQueue { name, flags } => now.tap_queue(name, flags)?,
+        Request::Load { what } => now.load(ports.loader, what, asked.files)?,
+        Request::Serve => {
+            let (porter, listener) = (ports.porter.ok_or_else(refused)?, asked.file()?);
+            Door::serve(porter, listener, asked.asker.try_clone()?, allowed)?;
+            return Ok(Done::default());
+        }
+        _ => return change(&now, asked).map(|()| Done::default()),
     };
     Ok(Done { status: 0, opened: Some(opened) })
 }
 
-fn change(grants: &Grants, request: &Request<'_>, file: Option<OwnedFd>) -> io::Result<()> {
-    match *request {
+fn change(now: &Allowed, mut asked: Asked<'_>) -> io::Result<()> {
+    let grants = &now.grants;
+    match asked.request {
         Request::Remove { path } => grants.remove(path),
         Request::Rename { from, to } => grants.rename(from, to),
         Request::MakeFolder { path, mode } => grants.make_folder(path, mode),
         Request::SetOwnerAndMode { user, group, mode } => {
-            set_owner_and_mode(file.ok_or_else(refused)?, [user, group], mode)
+            set_owner_and_mode(asked.file()?, [user, group], mode)
         }
+        Request::SetInterface { name, setting, value } => now.set_interface(name, setting, value),
+        Request::SetOption { name, value } => set_socket_option(&asked.file()?, name, value),
         _ => Err(refused()),
     }
 }

@@ -83,6 +83,7 @@ impl CallFilter {
             Only::Modes => late.has_modes,
             Only::Names => late.has_names,
             Only::Helper => late.is_helper,
+            Only::Ports => late.opens_ports,
         };
         let rows = LIST.iter().filter(|row| row.only.is_none_or(is_for));
         code.extend(tree(&spans(rows, process, refused), refused));

@@ -30,6 +30,8 @@ pub struct LateFiles {
     pub has_names: bool,
     /// Opens files for other threads: see [`helper`](crate::helper).
     pub is_helper: bool,
+    /// Such a helper that opens ports, too: it makes maps, and loads and attaches programs.
+    pub opens_ports: bool,
 }
 
 /// The jobs that a row is for.
@@ -40,6 +42,7 @@ pub(super) enum Only {
     Modes,
     Names,
     Helper,
+    Ports,
 }
 
 pub(super) struct Row {
@@ -111,6 +114,8 @@ const FAMILIES_TO_COLLECTORS: &[u32] = &[1, 2, 10, 16, 17, 44];
 const OF_MAPS: &[u32] = &[1, 2, 3, 4, 15, 21, 34];
 /// The same, and `BPF_PROG_TEST_RUN`.
 const OF_INJECTIONS: &[u32] = &[1, 2, 3, 4, 10, 15, 21, 34];
+/// Make a map, load a program, attach it.
+const OF_PROGRAMS: &[u32] = &[0, 5, 28];
 /// Names, dumpable, seccomp's mode, timer slack, `no_new_privs`, ambient set, mapping names.
 const OPTIONS: &[u32] = &[3, 4, 15, 16, 21, 23, 29, 30, 38, 39, 47, 0x5356_4d41];
 
@@ -197,6 +202,7 @@ pub(super) const LIST: &[Row] = &[
     // Before the narrower row: if a job has both needs, the first row counts.
     only_for(Need::Injections, libc::SYS_bpf, Rule::OneOf { argument: 0, values: OF_INJECTIONS }),
     only_for(Need::Maps, libc::SYS_bpf, Rule::OneOf { argument: 0, values: OF_MAPS }),
+    only(Only::Ports, libc::SYS_bpf, Rule::OneOf { argument: 0, values: OF_PROGRAMS }),
     // Its resolution flags are in memory. They only restrict.
     only(Only::Helper, libc::SYS_openat2, Rule::Allowed),
     only_for(Need::Folders, libc::SYS_mkdirat, Rule::Allowed),

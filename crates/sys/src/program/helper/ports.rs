@@ -1,0 +1,231 @@
+//! What a helper does for ports that are opened while packets come, and who tells it which.
+//!
+//! ```text
+//!   user ── request ──► door of the helper ── adds to what is allowed
+//!                              └── the client, and its request ──► control thread of the job
+//!   control thread ── socket, tap queue, program ... ──► helper: is its interface allowed?
+//! ```
+//!
+//! The job may not say what it is allowed: its user does, by a request that the helper reads first.
+//! So whoever takes over a job gets what its user has asked for, and no more.
+
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
+use std::thread;
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+
+use super::grants::{Grant, Grants, refused};
+use crate::interface::Interface;
+use crate::option::{SocketOption, set_option};
+use crate::raw_socket::raw_socket_directly;
+use crate::seqpacket::SeqPacket;
+use crate::tap::{self, Setting};
+
+/// Loads a program for the kernel, or something that it takes: gets bytes and descriptors of the
+/// job, and a function that says whether the job may use the interface of this index.
+pub type Loader = fn(&[u8], Vec<OwnedFd>, &dyn Fn(u32) -> bool) -> io::Result<OwnedFd>;
+
+/// The options of a socket that take a capability: buffers, and busy polling.
+/// Source: include/uapi/asm-generic/socket.h.
+const OPTIONS: [libc::c_int; 4] = [libc::SO_RCVBUFFORCE, libc::SO_BUSY_POLL, 69, 70];
+/// The families of sockets that receive packets.
+const FAMILIES: [libc::c_int; 2] = [libc::AF_PACKET, libc::AF_XDP];
+
+/// What a job gets in addition.
+#[derive(Clone, Debug, Default)]
+pub struct Extension {
+    /// Files, folders and sockets.
+    pub grants: Vec<Grant>,
+    /// Paths of sockets that it connects to.
+    pub sockets: Vec<PathBuf>,
+    /// Interfaces that it opens: tap devices are made, others get programs and sockets.
+    pub interfaces: Vec<String>,
+}
+
+/// What a job may ask for now.
+pub(super) struct Allowed {
+    pub(super) grants: Grants,
+    pub(super) sockets: Vec<PathBuf>,
+    interfaces: Vec<String>,
+}
+
+/// The same, for all threads of a helper.
+#[derive(Clone)]
+pub(super) struct Shared(Arc<RwLock<Allowed>>);
+
+impl Shared {
+    pub(super) fn new(grants: Vec<Grant>, sockets: Vec<PathBuf>) -> Self {
+        let grants = Grants::new(grants);
+        Self(Arc::new(RwLock::new(Allowed { grants, sockets, interfaces: Vec::new() })))
+    }
+
+    pub(super) fn now(&self) -> RwLockReadGuard<'_, Allowed> {
+        self.0.read().expect("no thread panics while it has the lock")
+    }
+
+    fn extend(&self, extension: Extension) {
+        let mut allowed = self.0.write().expect("no thread panics while it has the lock");
+        let Extension { grants, sockets, interfaces } = extension;
+        allowed.grants.add(grants);
+        allowed.sockets.extend(sockets);
+        allowed.interfaces.extend(interfaces);
+    }
+}
+
+impl Allowed {
+    fn check_interface(&self, name: &Path) -> io::Result<&str> {
+        let found = self.interfaces.iter().find(|allowed| Path::new(allowed) == name);
+        found.map(String::as_str).ok_or_else(refused)
+    }
+
+    /// Opens a socket for packets of some interface: the kernel does not ask of which.
+    pub(super) fn raw_socket(&self, family: i32) -> io::Result<OwnedFd> {
+        match FAMILIES.contains(&family) && !self.interfaces.is_empty() {
+            true => raw_socket_directly(family),
+            false => Err(refused()),
+        }
+    }
+
+    pub(super) fn tap_queue(&self, name: &Path, flags: u32) -> io::Result<OwnedFd> {
+        tap::queue_directly(self.check_interface(name)?, flags)
+    }
+
+    pub(super) fn set_interface(&self, name: &Path, setting: u32, value: u32) -> io::Result<()> {
+        let name = self.check_interface(name)?;
+        let setting = Setting::of(setting).ok_or_else(refused)?;
+        tap::set_directly(&UnixDatagram::unbound()?, name, setting, value)
+    }
+
+    pub(super) fn load(
+        &self,
+        loader: Option<Loader>,
+        what: &Path,
+        files: Vec<OwnedFd>,
+    ) -> io::Result<OwnedFd> {
+        let loader = loader.filter(|_| !self.interfaces.is_empty()).ok_or_else(refused)?;
+        let asking = UnixDatagram::unbound()?;
+        let has_index = |name: &String, index| {
+            Interface::by_name(&asking, name).is_ok_and(|found| found.index == index)
+        };
+        let may_use = |index| self.interfaces.iter().any(|name| has_index(name, index));
+        loader(what.as_os_str().as_encoded_bytes(), files, &may_use)
+    }
+}
+
+/// Sets an option of a socket that the job has.
+pub(super) fn set_socket_option(socket: &OwnedFd, name: i32, value: i32) -> io::Result<()> {
+    if !OPTIONS.contains(&name) {
+        return Err(refused());
+    }
+    set_option_directly(socket.as_fd(), name, value)
+}
+
+/// The same in the calling thread's own name.
+pub(crate) fn set_option_directly(socket: BorrowedFd<'_>, name: i32, value: i32) -> io::Result<()> {
+    let option = SocketOption { level: libc::SOL_SOCKET, name };
+    // SAFETY: all options of this level that are named above are integers.
+    unsafe { set_option(socket.as_raw_fd(), option, &value) }
+}
+
+/// Where users ask for more, in the helper: a listening socket, and the way to the job.
+pub struct Door {
+    listener: OwnedFd,
+    job: SeqPacket,
+    allowed: Shared,
+}
+
+/// Serves a door, in a thread of the helper, until the job no longer listens.
+pub type Porter = fn(&Door);
+
+impl Door {
+    /// Starts a thread that serves it.
+    pub(super) fn serve(
+        porter: Porter,
+        listener: OwnedFd,
+        job: OwnedFd,
+        allowed: &Shared,
+    ) -> io::Result<()> {
+        let door = Self { listener, job: job.into(), allowed: allowed.clone() };
+        thread::Builder::new().name("door".to_owned()).spawn(move || porter(&door)).map(drop)
+    }
+
+    /// The listening socket.
+    pub fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// Readable when the job no longer listens.
+    pub fn end(&self) -> BorrowedFd<'_> {
+        self.job.as_fd()
+    }
+
+    /// Allows the job more.
+    pub fn extend(&self, extension: Extension) {
+        self.allowed.extend(extension);
+    }
+
+    /// Passes a client and its request to the job.
+    ///
+    /// # Errors
+    /// Errors from the kernel; the job has ended, or has no memory for it.
+    pub fn pass(&self, client: BorrowedFd<'_>, request: &[u8]) -> io::Result<()> {
+        let request = sealed(request)?;
+        self.job.send(b"client", &[client, request.as_fd()])
+    }
+}
+
+/// A client that a helper passed to the job.
+#[derive(Debug)]
+pub struct Client {
+    /// Its connection.
+    pub connection: OwnedFd,
+    /// Its request, from the start.
+    pub request: File,
+}
+
+/// The job's end of a [`Door`]. Dropping it ends the door.
+#[derive(Debug)]
+pub struct Clients(SeqPacket);
+
+impl Clients {
+    pub(super) fn new(socket: SeqPacket) -> Self {
+        Self(socket)
+    }
+
+    /// Returns the next client; `None` if the helper has ended. It waits for one.
+    ///
+    /// # Errors
+    /// Errors from the kernel.
+    pub fn receive(&self) -> io::Result<Option<Client>> {
+        let (mut room, mut descriptors) = ([0; 16], Vec::new());
+        self.0.receive(&mut room, Some(&mut descriptors))?;
+        let mut descriptors = descriptors.into_iter();
+        Ok(descriptors
+            .next()
+            .zip(descriptors.next())
+            .map(|(connection, request)| Client { connection, request: request.into() }))
+    }
+}
+
+impl AsFd for Clients {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Returns memory that holds these bytes for good, to be read from the start.
+pub(crate) fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let mut file = File::from(memfd_create("burstline-request", flags)?);
+    file.write_all(bytes)?;
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
+    fcntl_add_seals(&file, seals)?;
+    // The writer's position is the reader's.
+    file.rewind()?;
+    Ok(file.into())
+}
