@@ -40,7 +40,12 @@ fn escaped(text: &str, is_fine: impl Fn(char) -> bool) -> Cow<'_, str> {
 /// Returns whether a character controls a terminal: control characters and bidirectional marks.
 /// Source: Unicode Standard Annex 9, table 4.
 fn is_order(letter: char) -> bool {
-    let turns = ['\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+    let turns = [
+        '\u{61c}'..='\u{61c}',
+        '\u{200e}'..='\u{200f}',
+        '\u{202a}'..='\u{202e}',
+        '\u{2066}'..='\u{2069}',
+    ];
     letter.is_control() || turns.iter().any(|range| range.contains(&letter))
 }
 
@@ -51,6 +56,7 @@ mod tests {
     #[test]
     fn what_a_terminal_obeys_is_written_out() {
         let name = "a\x1b[2Jb\n0 unaccounted\u{9b}\u{202e}\té";
+        assert_eq!(one_line("\u{61c}"), "\\u061c");
         assert_eq!(harmless(name), "a\\u001b[2Jb\n0 unaccounted\\u009b\\u202e\té");
         assert_eq!(one_line(name), "a\\u001b[2Jb\\u000a0 unaccounted\\u009b\\u202e\\u0009é");
         assert!(matches!(one_line("eth0"), Cow::Borrowed("eth0")));

@@ -227,13 +227,32 @@ pub struct Doubt {
     pub text: String,
 }
 
+/// Returns a text with control characters, if there is one.
+fn controlling(value: &Value) -> Option<&str> {
+    match value {
+        Value::String(text) => Some(text.as_str()).filter(|text| text.contains(char::is_control)),
+        Value::Array(values) => values.iter().find_map(controlling),
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| {
+            Some(name.as_str())
+                .filter(|name| name.contains(char::is_control))
+                .or(controlling(value))
+        }),
+        _ => None,
+    }
+}
+
 impl Record {
     /// Parses a record.
     ///
     /// # Errors
     /// If the text is not JSON, not a record, or has another schema. The error is a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let record: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        // It is shown line by line, and may be somebody else's.
+        if let Some(text) = controlling(&value) {
+            return Err(format!("it has a text with control characters: {text:?}"));
+        }
+        let record: Self = serde_json::from_value(value).map_err(|error| error.to_string())?;
         match record.schema.as_str() {
             SCHEMA => Ok(record),
             other => Err(format!("schema is `{other}`, this program reads `{SCHEMA}`")),

@@ -4,7 +4,8 @@ use std::fs::{File, Metadata};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use burstline_sys::inode::FileId;
+use burstline_sys::direct::is_own_descriptor;
+use burstline_sys::inode::{FileId, open_own};
 
 use crate::PortError;
 
@@ -26,16 +27,19 @@ struct OpenedFile {
 }
 
 impl OpenedFiles {
-    /// Creates a file that the job writes besides its packets. An existing file is emptied, unless
-    /// the job already reads or writes it.
+    /// Creates a file that the job writes besides its packets, for its owner alone. An existing file
+    /// is emptied, unless the job already reads or writes it. A link or a device is an error.
     ///
     /// # Errors
     /// [`PortError::SameFile`]; [`PortError::Io`].
     pub fn create(&self, path: &Path) -> Result<File, PortError> {
         let failed = |error| PortError::Io { action: "create", path: path.to_owned(), error };
         // Do not truncate before it is clear that the job does not use the file.
-        let opened = File::options().write(true).create(true).truncate(false).open(path);
-        let file = opened.map_err(failed)?;
+        let file = match is_own_descriptor(path) {
+            true => File::options().write(true).open(path),
+            false => open_own(path),
+        };
+        let file = file.map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         self.enter(path, &metadata, Use::Write)?;
         if metadata.is_file() {

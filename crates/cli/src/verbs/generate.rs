@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 use std::slice;
+use std::sync::Arc;
 
 use burstline_engine::{EngineError, Inlet, Progress, Workers};
 use burstline_port::{Address, AddressError, GENERATOR_KEYS, OpenOptions, PortError};
@@ -18,7 +19,7 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
     let nobody = Workers::default();
     let threads = common.place_at(slice::from_ref(&args.output), &nobody)?.threads;
     let address = args.recipe.address(common.packets, link_of(args))?;
-    let ports = OpenOptions::default();
+    let ports = OpenOptions { stop: Some(Arc::clone(&stop)), ..OpenOptions::default() };
     let source = Inlet::open(&address, &ports).map_err(as_flag)?;
     let progress = Progress::new(1).named(job::names(slice::from_ref(&source)));
     let mut run = common.run(&stop, &progress);

@@ -1,6 +1,7 @@
 //! `burstline replay`.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use burstline_engine::{Inlet, Progress, Workers};
 use burstline_port::{
@@ -28,8 +29,8 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let nobody = Workers::default();
     // One thread, placed for the first sink.
     let threads = common.place_at(&sinks[..1], &nobody)?.threads;
-    let ports =
-        OpenOptions { filter: args.filter.clone().unwrap_or_default(), ..OpenOptions::default() };
+    let filter = args.filter.clone().unwrap_or_default();
+    let ports = OpenOptions { filter, stop: Some(Arc::clone(&stop)), ..OpenOptions::default() };
     // An invalid word is reported when it is opened.
     let is_other = |address: &&Address| !address.is_file() && !address.is_bare();
     if let Some(other) = args.files.iter().find(is_other) {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::values::losses;
 use crate::args::values::ROUND_ROBIN;
+use crate::foreign::one_line;
 use crate::words::{bytes_text, count_text, packets_text};
 
 fn distribution(distribution: Distribution) -> String {
@@ -98,7 +99,7 @@ pub(super) fn text(text: &mut String, balance: &BalanceReport) {
                 .map(|(cause, packets)| format!(", {} {cause}", count_text(packets)))
                 .collect();
             let sink = worker.sink.as_deref().filter(|sink| *sink != "null:");
-            let sink = sink.map(|sink| format!(" > {sink}")).unwrap_or_default();
+            let sink = sink.map(|sink| format!(" > {}", one_line(sink))).unwrap_or_default();
             let node = worker.log_node.filter(|_| has_nodes);
             let node = node.map(|node| format!(", log on node {node}")).unwrap_or_default();
             let (number, total) = (worker.number, count_text(worker.lost.total()));

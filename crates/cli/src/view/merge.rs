@@ -5,6 +5,7 @@ use std::fmt::Write;
 use burstline_engine::{MergeReport, MergedPort};
 use serde_json::{Value, json};
 
+use crate::foreign::one_line;
 use crate::words::{count_text, rate_text};
 
 /// Returns the lines of the text report.
@@ -22,7 +23,7 @@ pub(super) fn text(merge: &MergeReport) -> String {
     for MergedPort { port, offset_ns, late, late_most_ns, overdue } in
         merge.ports.iter().filter(is_odd)
     {
-        let (late, most) = (count_text(*late), milliseconds(*late_most_ns));
+        let (port, late, most) = (one_line(port), count_text(*late), milliseconds(*late_most_ns));
         let _ = write!(text, "         {port}: {late} late, by {most} ms at most");
         if *overdue > 0 {
             let _ = write!(text, "; {} waits timed out", count_text(*overdue));

@@ -8,6 +8,7 @@ use burstline_switch::{PortConfig, Quota, VlanMode, VlanSet};
 use burstline_wire::link_address;
 use serde_json::{Map, Value, json};
 
+use crate::foreign::one_line;
 use crate::words::count_text;
 
 /// Returns the state of a switch.
@@ -153,7 +154,7 @@ fn words(words: &[&str]) -> Vec<String> {
 fn word(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => one_line(text).into_owned(),
         other => other.to_string(),
     }
 }

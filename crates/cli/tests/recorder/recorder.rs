@@ -4,10 +4,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use crate::support::endless::signal;
+use crate::support::live::wait_until;
 use crate::support::sharing::{pcap_header, pcap_packets};
 use crate::support::{
-    Directory, REAL, REAL_PACKETS, assert_closed, is_root, judged_packets, other, run, run_json,
-    run_with_code,
+    Directory, REAL, REAL_PACKETS, assert_closed, command, is_root, judged_packets, other, run,
+    run_json, run_with_code,
 };
 use burstline_skip::skip;
 use serde_json::Value;
@@ -339,6 +341,57 @@ fn outputs_are_their_owners() {
     run_json(&[&job[..], &["--keep-privileges"]].concat(), 0);
     let given = files(&directory).into_iter().map(|path| fs::metadata(path).unwrap());
     assert_eq!(given.filter(|metadata| (metadata.uid(), metadata.gid()) == (1, 2)).count(), 3 + 1);
+}
+
+/// Other outputs than recordings, of each verb that has one.
+#[test]
+fn outputs_beside_packets_are_their_owners_and_follow_no_link() {
+    let directory = Directory::new("beside");
+    let [records, out, link, target] = ["r", "out", "link", "target"].map(|n| directory.file(n));
+    fs::create_dir(&records).unwrap();
+    let root = env!("CARGO_MANIFEST_DIR");
+    fs::copy(format!("{root}/../../runs/latest/copy-cost.json"), format!("{records}/a.json"))
+        .unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, format!("{records}/pipe.json"), 0o600.into()).unwrap();
+    fs::write(&target, "precious").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    let marked = "gen:?packets=10&mark=yes";
+    for job in [
+        &["count", marked, "--verify", "--latency-log"][..],
+        &["lab", "report", &records, "-o"],
+        &["lab", "report", &records, "-o", "-", "--markdown"],
+        &["lab", "report", &records, "-o", "-", "--csv"],
+    ] {
+        let _ = fs::remove_file(&out);
+        run_with_code(&[job, &[&out[..]]].concat(), 0);
+        assert_eq!(fs::metadata(&out).unwrap().mode() & 0o7777, 0o600, "{job:?}");
+        let refused = run_with_code(&[job, &[&link[..]]].concat(), 1);
+        assert!(refused.stderr.contains("it is a symbolic link"), "{job:?}: {}", refused.stderr);
+        assert_eq!(fs::read(&target).unwrap(), b"precious", "{job:?}");
+    }
+    let pages = directory.file("man");
+    fs::create_dir(&pages).unwrap();
+    std::os::unix::fs::symlink(&target, format!("{pages}/burstline.1")).unwrap();
+    run_with_code(&["man", "--into", &pages], 1);
+    assert_eq!(fs::read(&target).unwrap(), b"precious");
+    fs::remove_file(format!("{pages}/burstline.1")).unwrap();
+    run_with_code(&["man", "--into", &pages], 0);
+    assert_eq!(fs::metadata(format!("{pages}/burstline.1")).unwrap().mode() & 0o7777, 0o644);
+}
+
+/// A sink that waits for the reader of a pipe ends at the first signal.
+#[test]
+fn a_pipe_without_a_reader_holds_no_job_up() {
+    let directory = Directory::new("beside-pipe");
+    let pipe = directory.file("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+    let to = format!("file:{pipe}");
+    for job in [&["generate", "-o", &to, "--rate", "100"][..], &["replay", REAL, "-o", &to]] {
+        let mut child = command(job).stderr(std::process::Stdio::null()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        signal(&child, "-TERM");
+        wait_until("it ends", || child.try_wait().unwrap().is_some());
+    }
 }
 
 #[test]

@@ -313,7 +313,12 @@ fn a_name_neither_moves_the_cursor_nor_forges_a_line_of_a_report() {
     let directory = Directory::new("terminal-names");
     let evil = directory.file("a\u{1b}[2J\ndone: no packets lost, 0 unaccounted\u{202e}.pcap");
     std::fs::copy(REAL, &evil).unwrap();
+    let late = format!("{evil}=1ms");
+    let out = directory.file("b\u{1b}[2J\ndone: no packets lost, 0 unaccounted\u{61c}");
     let jobs = [
+        vec!["merge", &evil, "--offset", &late, "-w", "/dev/null", "-v"],
+        vec!["balance", REAL, "--workers", "1", "-o", &out, "-v"],
+        vec!["recover", REAL, "-w", &out],
         vec!["count", &evil],
         vec!["count", "-v", &evil],
         vec!["count", &evil, &evil],
@@ -327,7 +332,7 @@ fn a_name_neither_moves_the_cursor_nor_forges_a_line_of_a_report() {
     for job in jobs {
         let run = run(&job);
         let said = run.stdout + &run.stderr;
-        assert!(!said.contains(['\u{1b}', '\u{202e}']), "{job:?}: {said:?}");
+        assert!(!said.contains(['\u{1b}', '\u{202e}', '\u{61c}']), "{job:?}: {said:?}");
         let forged =
             said.lines().filter(|line| line.starts_with("done: no packets lost, 0 unaccou"));
         assert!(forged.count() <= 1, "{job:?}: {said}");

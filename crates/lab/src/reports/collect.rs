@@ -4,6 +4,8 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use burstline_sys::inode::open_regular;
+
 use crate::record::Record;
 
 /// Larger files are not records of ours, and would make the report too large for a phone.
@@ -99,7 +101,8 @@ impl Collection {
 }
 
 fn read(file: &Path) -> Result<(Record, String), String> {
-    let file = fs::File::open(file).map_err(|error| error.to_string())?;
+    // A pipe of this name would be waited for.
+    let file = open_regular(file).map_err(|error| error.to_string())?;
     let mut bytes = Vec::new();
     let limited = file.take(RECORD_BYTES_MAX + 1).read_to_end(&mut bytes);
     limited.map_err(|error| error.to_string())?;

@@ -1,32 +1,12 @@
-//! Atomic replacement of files.
+//! Files beside captures: whose they are.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-pub(super) use burstline_sys::inode::{folder_of, or_here};
-use burstline_sys::late::{self, Opening};
+pub(super) use burstline_sys::inode::{folder_of, or_here, replace};
+use burstline_sys::late;
 use burstline_sys::temporary::open_whole;
-
-/// Writes a temporary file and renames it into place, so that no reader sees half of it. Only its
-/// owner may read it. What has the name and is no regular file, such as a link or a pipe, was put
-/// there by someone else: it stays, and is an error.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if late::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-        let what = "it is not a regular file, and is not replaced";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-    }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    let beside = PathBuf::from(beside);
-    // An existing file belongs to someone else and is kept.
-    let mut file = Opening::write().create_new().mode(0o600).open(&beside)?;
-    let moved = file.write_all(bytes).and_then(|()| late::rename(&beside, path));
-    moved.inspect_err(|_| {
-        // Half a file is useless.
-        let _ = late::remove_file(&beside);
-    })
-}
 
 /// Reads a file of at most `most` bytes that describes the captures beside it. It could hide
 /// packets: so its owner must be the user, root or the folder's owner, and no one else may have

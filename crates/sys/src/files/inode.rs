@@ -11,14 +11,15 @@
 //! Source: open(2), `O_PATH`; symlink(7), magic links.
 
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::late::Opening;
+use crate::direct::is_own_descriptor;
+use crate::late::{self, Opening};
 
 /// Opens a regular file for reading, following links. Does not block on a pipe.
 ///
@@ -53,15 +54,15 @@ pub fn make_own_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Opens a regular file to read and write it, and creates it if nothing is there. Does not follow a
-/// symbolic link, and does not block on a pipe.
+/// Opens a regular file to read and write it, and creates it for its owner alone if nothing is there.
+/// Does not follow a symbolic link, and does not block on a pipe.
 ///
 /// # Errors
 /// Errors from the kernel; `InvalidInput` if the path is a link or not a regular file.
 pub fn open_own(path: &Path) -> io::Result<File> {
     let refused = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
     let careful = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let opening = Opening::read_and_write().or_create().with(careful);
+    let opening = Opening::read_and_write().or_create().mode(0o600).with(careful);
     let file = opening.open(path).map_err(|error| match error.raw_os_error() {
         Some(libc::ELOOP) => refused("it is a symbolic link"),
         _ => error,
@@ -70,6 +71,44 @@ pub fn open_own(path: &Path) -> io::Result<File> {
         true => Ok(file),
         false => Err(refused("it is not a regular file")),
     }
+}
+
+/// Writes an output of the program: a regular file, which it creates for its owner alone, or a
+/// descriptor of this process such as `/dev/stdout`. An existing file is emptied first, and keeps
+/// its mode.
+///
+/// # Errors
+/// As for [`open_own`].
+pub fn write_own(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if is_own_descriptor(path) {
+        return Opening::write().open(path)?.write_all(bytes);
+    }
+    let mut file = open_own(path)?;
+    file.set_len(0)?;
+    file.write_all(bytes)
+}
+
+/// Writes a temporary file and renames it into place, so that no reader sees half of it. Only its
+/// owner may read it. What has the name and is no regular file, such as a link or a pipe, was put
+/// there by someone else: it stays, and is an error.
+///
+/// # Errors
+/// Errors from the kernel; `InvalidInput` if the path is that of something else than a file.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if late::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        let what = "it is not a regular file, and is not replaced";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}", std::process::id()));
+    let beside = PathBuf::from(beside);
+    // An existing file belongs to someone else and is kept.
+    let mut file = Opening::write().create_new().mode(0o600).open(&beside)?;
+    let moved = file.write_all(bytes).and_then(|()| late::rename(&beside, path));
+    moved.inspect_err(|_| {
+        // Half a file is useless.
+        let _ = late::remove_file(&beside);
+    })
 }
 
 /// Identity of a file under any name, as long as it exists.

@@ -4,9 +4,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use burstline_lab::reports::{self, Collection};
+use burstline_sys::inode::write_own;
 
 use crate::args::ReportArgs;
 use crate::failure::{Failure, complain};
+use crate::foreign::path_text;
 use crate::view;
 
 /// The name of standard output.
@@ -41,7 +43,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
         count => format!("{count} records"),
     };
     if page != Path::new(STANDARD_OUTPUT) {
-        view::print(&format!("{}: report of {count}\n", page.display()))?;
+        view::print(&format!("{}: report of {count}\n", path_text(&page)))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -51,5 +53,5 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
         return Ok(view::print(text)?);
     }
     let failed = |error| Failure::new(format!("write to {}: {error}", file.display()));
-    std::fs::write(file, text).map_err(failed)
+    write_own(file, text.as_bytes()).map_err(failed)
 }

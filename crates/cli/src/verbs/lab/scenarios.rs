@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-use std::{env, fs, process};
+use std::{env, fs};
 
 use burstline_lab::readiness::{self, Outcome, Trial};
 use burstline_lab::record::{Record, refusal};
@@ -14,6 +14,8 @@ use burstline_lab::remote::Remote;
 use burstline_lab::scenario::compare::compare as compare_records;
 use burstline_lab::scenario::run::{Options, Progress, adjusted, check, run as run_scenario};
 use burstline_lab::scenario::{Scenario, Work, budget, built_in, check_remote, machine, parse};
+
+use burstline_sys::inode::replace;
 
 use crate::args::{CompareArgs, ListArgs, RunOptions};
 use crate::failure::{FAILED, Failure, complain};
@@ -201,8 +203,7 @@ pub(super) fn make_folder(folder: &Path) -> Result<(), Failure> {
 /// Writes a record to a temporary file and renames it, so that a record is always complete.
 pub(super) fn save(record: &Record, folder: &Path) -> Result<(), Failure> {
     let path = folder.join(format!("{}.json", record.scenario));
-    let beside = folder.join(format!(".{}.{}", record.scenario, process::id()));
-    let written = fs::write(&beside, record.to_text()).and_then(|()| fs::rename(&beside, &path));
+    let written = replace(&path, record.to_text().as_bytes());
     written.map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 

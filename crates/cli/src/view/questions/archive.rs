@@ -208,9 +208,10 @@ pub(crate) fn recovered(recovered: &Recovered, output: &str) -> String {
     let mut text: String = recovered.files.iter().map(checked).collect();
     let (written, offered) = (count_text(recovered.written), count_text(recovered.offered));
     let lost = losses_text(&recovered.lost);
+    let output = one_line(output);
     let _ = writeln!(text, "{output}: {written} of {offered} packets written{lost}");
     for note in &recovered.notes {
-        let _ = writeln!(text, "note: {note}");
+        let _ = writeln!(text, "note: {}", one_line(note));
     }
     text
 }

@@ -1,9 +1,12 @@
 //! `burstline man`: manual pages generated from the definitions of the flags.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
+use burstline_sys::inode::replace;
 use clap::Command;
 use clap_mangen::Man;
 
@@ -66,9 +69,15 @@ fn write_all(program: &Command, folder: &Path) -> Result<(), Failure> {
     }
     for (title, text) in pages {
         let path = folder.join(title + ".1");
-        fs::write(&path, text).map_err(|error| failed(&path, error))?;
+        write_page(&path, &text).map_err(|error| failed(&path, error))?;
     }
     Ok(())
+}
+
+/// Writes a page, which all users may read.
+fn write_page(path: &Path, text: &str) -> io::Result<()> {
+    replace(path, text.as_bytes())?;
+    fs::set_permissions(path, Permissions::from_mode(0o644))
 }
 
 /// Returns each verb with its full name; a verb with subcommands is followed by them.
