@@ -6,8 +6,9 @@
 //!
 //! A job started by root becomes nobody. If it creates or removes files later, publishes a name or
 //! connects to one, a helper process does that for it: root without capabilities, which opens these
-//! files and names only (decision 0064). A job whose libraries open files by themselves stays root
-//! without capabilities (decision 0041). `--user` names another user, who opens later files in
+//! files and names only (decision 0064). DPDK's drivers open their devices before that, and make
+//! calls of their own (decision 0067). A job that opens more by any path stays root without
+//! capabilities (decision 0041). `--user` names another user, who opens later files in
 //! person; `--keep-privileges` leaves everything unchanged.
 //!
 //! `BURSTLINE_CONFINE` is for tests and for tools that write files from the program's threads.
@@ -22,6 +23,7 @@ use std::thread;
 
 use burstline_sys::helper::{self, Grant, GrantKind, HelperOptions};
 use burstline_sys::inode::folder_of;
+use burstline_sys::limits;
 use burstline_sys::pcap;
 use burstline_sys::privileges::{
     self, Access, CallFilter, Confinement, LateFiles, Need, Refusal, Ruleset,
@@ -62,6 +64,7 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
         return Ok(());
     }
     let Some(mut wants) = Wants::of(verb) else { return name_successor(verb.successor()) };
+    wants.settle();
     if verb.has_filter() {
         // Load libpcap now: code cannot be mapped later. If it is missing, its user reports that.
         let _ = pcap::version();
@@ -85,6 +88,7 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     privileges::name_confinement(Confinement { user, files, calls });
     if wants.has_library_threads && !wants.opens_ports_later {
         privileges::expect_library_threads();
+        limits::lift_locked_memory();
     }
     try_successor(verb.successor())
 }
@@ -114,7 +118,11 @@ fn refusal() -> Result<Option<Refusal>, Failure> {
 }
 
 fn rules(wants: &Wants) -> std::io::Result<Option<Ruleset>> {
-    let Some(rules) = Ruleset::new()? else { return Ok(None) };
+    let rules = match wants.late.has_library_peers {
+        true => Ruleset::with_abstract_sockets()?,
+        false => Ruleset::new()?,
+    };
+    let Some(rules) = rules else { return Ok(None) };
     for path in READ {
         rules.allow(Path::new(path), Access::Read)?;
     }
@@ -214,7 +222,12 @@ impl Wants {
         }
         let is_folders = |need: &Need| *need == Need::Folders;
         let needs: Vec<_> = self.calls.iter().copied().filter(is_folders).collect();
-        let late = LateFiles { has_rings: false, is_helper: true, ..self.late };
+        let late = LateFiles {
+            has_modes: self.late.has_modes,
+            has_names: self.late.has_names,
+            is_helper: true,
+            ..LateFiles::default()
+        };
         let is_filtered = CallFilter::is_supported();
         let calls = is_filtered.then(|| CallFilter::with_late_files(&needs, late, refusal));
         Ok(Confinement { user: None, files, calls })
