@@ -47,7 +47,7 @@ fn its_threads_are_nobodys_in_every_job() {
         &["merge", NULL, OTHER, "-w", "/dev/null"],
         &["balance", NULL, "--workers", "2", "-o", "null:"],
         &["flows", NULL, "-o", &tree],
-        &["switch", "--port", NULL, "--port", OTHER],
+        &["switch", "--port", "gen:?rate=1000&pace=yes", "--port", NULL],
     ] {
         let running = start(job);
         let process = running.child.id();

@@ -83,6 +83,10 @@ pub fn effective() -> io::Result<u64> {
 /// Errors from the kernel: giving up is always allowed, unless a seccomp filter forbids it.
 /// Becoming another user needs `CAP_SETUID` and `CAP_SETGID`.
 pub fn give_up() -> io::Result<()> {
+    library::undisturbed(give_up_all)
+}
+
+fn give_up_all() -> io::Result<()> {
     if calls::is_entered() {
         return Ok(());
     }
@@ -102,8 +106,10 @@ pub fn give_up() -> io::Result<()> {
 pub fn give_up_but_programs() -> io::Result<()> {
     let Some(confinement) = CONFINEMENT.get() else { return drop_capabilities(None) };
     library::leave_alone();
-    empty_bounding_set();
-    drop_capabilities(confinement.user.as_ref())
+    library::undisturbed(|| {
+        empty_bounding_set();
+        drop_capabilities(confinement.user.as_ref())
+    })
 }
 
 /// Makes the calling thread this user, if one is given, and drops all capabilities.

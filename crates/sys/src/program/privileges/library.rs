@@ -45,6 +45,23 @@ fn signal() -> libc::c_int {
     libc::SIGRTMIN() + 3
 }
 
+/// Runs `work` without the signal that would make this thread give up its rights meanwhile: its own
+/// calls after that would not be in the list.
+pub(super) fn undisturbed<T>(work: impl FnOnce() -> T) -> T {
+    let Some(signal) = library_signal() else { return work() };
+    // SAFETY: zeros are a valid set of signals.
+    let (mut one, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { (zeroed(), zeroed()) };
+    // SAFETY: both sets are whole, and the calls change the mask of this thread only.
+    unsafe {
+        libc::sigaddset(&raw mut one, signal);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const one, &raw mut before);
+    }
+    let done = work();
+    // SAFETY: the first call filled `before`, or it is empty, as for a thread of ours.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut()) };
+    done
+}
+
 fn starters() -> MutexGuard<'static, Vec<u32>> {
     STARTERS.lock().unwrap_or_else(PoisonError::into_inner)
 }

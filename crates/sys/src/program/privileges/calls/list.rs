@@ -305,6 +305,26 @@ const LIST: &[Row] = &[
     only_for(Need::Bells, libc::SYS_io_setup, Rule::Allowed),
     only_for(Need::Bells, libc::SYS_io_submit, Rule::Allowed),
     only_for(Need::Bells, libc::SYS_io_getevents, Rule::Allowed),
+    // EAL's interrupt thread makes an epoll anew for each change, and panics if it gets none.
+    #[cfg(target_arch = "x86_64")]
+    only(Only::Library, libc::SYS_epoll_create, Rule::Allowed),
+    // Timers, limits and memory of this process.
+    only(Only::Library, libc::SYS_timer_create, Rule::Allowed),
+    only(Only::Library, libc::SYS_timer_settime, Rule::Allowed),
+    only(Only::Library, libc::SYS_timer_gettime, Rule::Allowed),
+    only(Only::Library, libc::SYS_timer_getoverrun, Rule::Allowed),
+    only(Only::Library, libc::SYS_timer_delete, Rule::Allowed),
+    only(Only::Library, libc::SYS_getitimer, Rule::Allowed),
+    only(Only::Library, libc::SYS_setitimer, Rule::Allowed),
+    only(Only::Library, libc::SYS_signalfd4, Rule::Allowed),
+    only(Only::Library, libc::SYS_getrlimit, Rule::Allowed),
+    only(Only::Library, libc::SYS_setrlimit, Rule::Allowed),
+    only(Only::Library, libc::SYS_mlockall, Rule::Allowed),
+    only(Only::Library, libc::SYS_munlockall, Rule::Allowed),
+    only(Only::Library, libc::SYS_futex_waitv, Rule::Allowed),
+    only(Only::Library, libc::SYS_sched_setparam, Rule::Allowed),
+    only(Only::Library, libc::SYS_sched_get_priority_max, Rule::Allowed),
+    only(Only::Library, libc::SYS_sched_get_priority_min, Rule::Allowed),
     // Not a call: a debugger that skips a call replaces its number by -1.
     allowed(-1),
     // Reads and writes.
