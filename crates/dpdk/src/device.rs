@@ -16,6 +16,7 @@ use crate::log_text::{self, reason};
 use crate::offloads::{Asked, Offloads};
 use crate::options::DeviceOptions;
 use crate::pool::{self, HEADROOM, Pool};
+use crate::sockets::{self, Unused};
 use crate::statistics::{Counted, Statistics};
 
 /// Bytes of a frame besides the MTU: Ethernet header, two VLAN tags, FCS.
@@ -172,16 +173,19 @@ impl Device {
     /// Runs on the control thread.
     fn start(options: DeviceOptions, network: Network, mate: &Mate) -> Result<Self, DpdkError> {
         network.enter();
-        let before = OpenSockets::now();
+        let (before, unused_paths) = (OpenSockets::now(), Unused::of(&options.devargs));
         let raw = probe(&options)?;
         pool::device_opened();
         let mut unused = None;
-        Self::set_up(options, raw, network, &before, mate, &mut unused).inspect_err(|_| {
+        let set_up = Self::set_up(options, raw, network, &before, mate, &mut unused);
+        let device = set_up.inspect_err(|_| {
             // SAFETY: it was probed, and nothing else knows of it.
             unsafe { ffi::shim_close(raw.port, 0) };
             unused.into_iter().for_each(pool::retire);
             pool::device_closed();
-        })
+        })?;
+        sockets::opened(device.devargs(), &unused_paths);
+        Ok(device)
     }
 
     /// On a failure after the pool was made, leaves the pool in `unused`, to retire after closing.
@@ -365,11 +369,12 @@ impl Drop for Device {
     fn drop(&mut self) {
         let (port, queues) = (self.raw.port, self.options.queues);
         let pools = std::mem::take(&mut *lock(&self.pools));
-        let network = Arc::clone(&self.network);
+        let (network, devargs) = (Arc::clone(&self.network), self.options.devargs.clone());
         eal::on_control(move || {
             network.enter();
             // SAFETY: this was the last reference, so nothing sends or receives on it.
             unsafe { ffi::shim_close(port, queues) };
+            sockets::closed(&devargs);
             pools.into_iter().for_each(pool::retire);
             pool::device_closed();
         });

@@ -44,6 +44,7 @@ mod options;
 mod pool;
 mod receiver;
 mod sender;
+mod sockets;
 mod statistics;
 
 use environment::{drivers, eal, log_text, thread};

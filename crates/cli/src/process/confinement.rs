@@ -6,10 +6,11 @@
 //!
 //! A job started by root becomes nobody. If it creates or removes files later, publishes a name or
 //! connects to one, a helper process does that for it: root without capabilities, which opens these
-//! files and names only (decision 0064). A job whose libraries open files by themselves stays root
-//! without capabilities (decision 0041). `--user` names another user, who opens later files in
-//! person; `--keep-privileges` leaves everything unchanged. The helper of a switch with a name also
-//! opens ports, if a user of the switch asks for them by its socket.
+//! files and names only (decision 0064). The helper of a switch with a name also opens ports, if a
+//! user of the switch asks for them (decision 0068). DPDK's drivers open their devices before that,
+//! and make calls of their own (decision 0067). A job that opens more by any path stays root without
+//! capabilities (decision 0041). `--user` names another user, who opens later files in person;
+//! `--keep-privileges` leaves everything unchanged.
 //!
 //! `BURSTLINE_CONFINE` is for tests and for tools that write files from the program's threads.
 //! `log` allows system calls outside the list and records them in the kernel's log. `off` drops
@@ -65,6 +66,7 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
         return Ok(());
     }
     let Some(mut wants) = Wants::of(verb) else { return name_successor(verb.successor()) };
+    wants.settle();
     if verb.has_filter() {
         // Load libpcap now: code cannot be mapped later. If it is missing, its user reports that.
         let _ = pcap::version();
@@ -89,6 +91,7 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     privileges::name_confinement(Confinement { user, files, calls });
     if wants.has_library_threads && !wants.opens_ports_later {
         privileges::expect_library_threads();
+        limits::lift_locked_memory();
     }
     try_successor(verb.successor())
 }
@@ -124,7 +127,11 @@ fn refusal() -> Result<Option<Refusal>, Failure> {
 }
 
 fn rules(wants: &Wants) -> std::io::Result<Option<Ruleset>> {
-    let Some(rules) = Ruleset::new()? else { return Ok(None) };
+    let rules = match wants.late.has_library_peers {
+        true => Ruleset::with_abstract_sockets()?,
+        false => Ruleset::new()?,
+    };
+    let Some(rules) = rules else { return Ok(None) };
     for path in READ {
         rules.allow(Path::new(path), Access::Read)?;
     }
@@ -204,7 +211,7 @@ impl Wants {
         }
         if self.has_door {
             // Threads without rights count their frames against this limit.
-            let _ = limits::allow_locked_memory(u64::MAX);
+            limits::lift_locked_memory();
         }
         let options = HelperOptions {
             grants: self.grants.clone(),
@@ -233,8 +240,13 @@ impl Wants {
         let mut needs: Vec<_> = self.calls.iter().copied().filter(is_folders).collect();
         // That of names, if it is not there yet.
         needs.extend(self.has_door.then_some(Need::Folders));
-        let opens_ports = self.has_door;
-        let late = LateFiles { has_rings: false, is_helper: true, opens_ports, ..self.late };
+        let late = LateFiles {
+            has_modes: self.late.has_modes,
+            has_names: self.late.has_names,
+            is_helper: true,
+            opens_ports: self.has_door,
+            ..LateFiles::default()
+        };
         let is_filtered = CallFilter::is_supported();
         let calls = is_filtered.then(|| CallFilter::with_late_files(&needs, late, refusal));
         Ok(Confinement { user: None, files, calls })
@@ -258,6 +270,7 @@ impl Wants {
         self.calls_anything |= self.starts_programs_late;
         self.opens_ports_later |= self.has_door;
         self.late.has_rings |= self.has_door;
+        self.settle();
     }
 
     /// Leaves out what the helper does.

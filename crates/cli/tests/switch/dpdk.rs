@@ -6,10 +6,7 @@ mod with {
     use std::fs;
 
     use crate::support::endless;
-    use burstline_sys::privileges::Held;
-
     use crate::support::live::wait_until;
-    use crate::support::rights::{held, nobody, tell};
     use crate::support::{
         Directory, REAL, REAL_PACKETS, assert_closed, command, judged_packets, run, run_json,
     };
@@ -19,26 +16,6 @@ mod with {
 
     fn total(report: &serde_json::Value, key: &str) -> u64 {
         report["total"][key].as_u64().unwrap_or_else(|| panic!("{key}: {report}"))
-    }
-
-    /// DPDK's own threads are root's, without capabilities: they open devices and huge pages.
-    #[test]
-    fn its_threads_have_no_capabilities() {
-        if nobody().is_none() {
-            return;
-        }
-        let running = endless::start(&["count", NULL]);
-        let process = running.child.id();
-        let is_free = |thread: &Held| thread.capabilities == 0 && thread.bounding == 0;
-        wait_until("no capabilities", || {
-            let held = held(process);
-            held.len() > 3 && held.iter().all(is_free)
-        });
-        for thread in held(process) {
-            assert_eq!((thread.user, thread.has_no_new_privileges), (0, true), "{thread:?}");
-        }
-        tell(process);
-        assert_closed(&endless::end(running, "-INT"));
     }
 
     #[test]

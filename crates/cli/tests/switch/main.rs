@@ -6,6 +6,8 @@ mod support;
 mod dpdk;
 #[cfg(feature = "dpdk")]
 mod dpdk_peers;
+#[cfg(feature = "dpdk")]
+mod dpdk_rights;
 mod ours;
 mod switch;
 mod testpmd;

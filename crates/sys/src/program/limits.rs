@@ -80,6 +80,18 @@ pub fn raise_open_files() -> Option<u64> {
     open_files()
 }
 
+/// Takes the limit off locked memory, if this process may; otherwise raises the soft limit to the
+/// hard limit. A thread that has given up `CAP_IPC_LOCK` then may still lock memory, and have a
+/// device pin it.
+pub fn lift_locked_memory() {
+    let limit = getrlimit(Resource::Memlock);
+    let lifted = Rlimit { current: None, maximum: None };
+    if setrlimit(Resource::Memlock, lifted).is_err() {
+        // If refused, too, the old limit stays.
+        let _ = setrlimit(Resource::Memlock, Rlimit { current: limit.maximum, ..limit });
+    }
+}
+
 /// Raises the soft limit on locked memory to the hard limit, and both to at least `needed_bytes`.
 /// The kernel adds up the locked memory of all sockets and maps of a user: a limit that suffices
 /// for one of them does not suffice for the next.

@@ -12,7 +12,8 @@
 //!
 //! All of these belong to a thread, not to the process. Each thread of a job gives up its own
 //! rights, and a new thread inherits those of its starter. A program that sets no confinement, such
-//! as a user of the library, gives up only its capabilities.
+//! as a user of the library, gives up only its capabilities. Threads that a library started do it in
+//! a signal's handler.
 //!
 //! Invariants:
 //! - P1: there is no way back. A thread that has entered the filter cannot change its user, and a
@@ -36,8 +37,8 @@ use std::thread;
 use rustix::process::{DumpableBehavior, Gid, Uid, set_dumpable_behavior};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
-    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, set_thread_groups,
-    set_thread_res_gid, set_thread_res_uid,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, set_thread_res_gid,
+    set_thread_res_uid,
 };
 
 use crate::machine::capability;
@@ -76,12 +77,16 @@ pub fn effective() -> io::Result<u64> {
 
 /// Gives up the calling thread's rights: all capabilities, and everything that the [`Confinement`]
 /// does not keep. The thread cannot regain any by starting a program (`no_new_privs`). There is no
-/// way back.
+/// way back. It makes system calls only, without locks and allocations: see [`drop_of_libraries`].
 ///
 /// # Errors
 /// Errors from the kernel: giving up is always allowed, unless a seccomp filter forbids it.
 /// Becoming another user needs `CAP_SETUID` and `CAP_SETGID`.
 pub fn give_up() -> io::Result<()> {
+    library::undisturbed(give_up_all)
+}
+
+fn give_up_all() -> io::Result<()> {
     if calls::is_entered() {
         return Ok(());
     }
@@ -100,8 +105,11 @@ pub fn give_up() -> io::Result<()> {
 /// As for [`give_up`].
 pub fn give_up_but_programs() -> io::Result<()> {
     let Some(confinement) = CONFINEMENT.get() else { return drop_capabilities(None) };
-    empty_bounding_set();
-    drop_capabilities(confinement.user.as_ref())
+    library::leave_alone();
+    library::undisturbed(|| {
+        empty_bounding_set();
+        drop_capabilities(confinement.user.as_ref())
+    })
 }
 
 /// Like [`give_up`], for a helper that opens sockets of interfaces: it keeps its user, and what
@@ -146,15 +154,19 @@ fn empty_bounding_set() {
     }
 }
 
-/// Gives the calling thread the ids of this account, unless it has them.
+/// Gives the calling thread the ids of this account, unless it has them. Without allocations: see
+/// [`library`].
 fn become_user(account: &Account) -> io::Result<()> {
     use rustix::process::{getegid, geteuid, getgid, getuid};
     let (user, group) = (Uid::from_raw(account.user), Gid::from_raw(account.group));
     if [getuid(), geteuid()] == [user; 2] && [getgid(), getegid()] == [group; 2] {
         return Ok(());
     }
-    let groups: Vec<_> = account.groups.iter().map(|&group| Gid::from_raw(group)).collect();
-    set_thread_groups(&groups)?;
+    let (count, groups) = (account.groups.len(), account.groups.as_ptr());
+    // SAFETY: the kernel reads `count` numbers of 4 bytes, its `gid_t`, and changes this thread.
+    if unsafe { libc::syscall(libc::SYS_setgroups, count, groups) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
     set_thread_res_gid(group, group, group)?;
     set_thread_res_uid(user, user, user)?;
     Ok(())

@@ -23,6 +23,15 @@ use crate::args::{
 };
 use crate::verbs::{Opens, switch_opens, top_port};
 
+/// DPDK's drivers whose peers come by a UNIX socket, and the argument that has its path.
+/// Source: drivers/net of DPDK 22.11.
+const PEERS: [(&str, &str); 4] = [
+    ("net_vhost", "iface"),
+    ("eth_vhost", "iface"),
+    ("net_memif", "socket"),
+    ("net_virtio_user", "path"),
+];
+
 /// What a job does after it has begun.
 #[derive(Debug, Default)]
 pub(super) struct Wants {
@@ -270,15 +279,39 @@ impl Wants {
                     self.have_sockets(vec![port.target().into()]);
                     self.sockets.push(port.target().into());
                 }
-                // DPDK's own threads open devices and huge pages, and load drivers.
-                "dpdk" => {
-                    self.takes_user = true;
-                    self.opens_anything = true;
-                    self.calls_anything = true;
-                    self.has_library_threads = true;
-                }
+                "dpdk" => self.use_library(port.target()),
                 _ => {}
             }
+        }
+    }
+
+    /// A DPDK device: by the time that packets come, its driver has opened what it opens.
+    fn use_library(&mut self, device: &str) {
+        self.has_library_threads = true;
+        self.late.has_library = true;
+        let mut arguments = device.split([',', '?']);
+        let driver = arguments.next().unwrap_or_default();
+        let Some((_, key)) = PEERS.iter().find(|(name, _)| driver.starts_with(name)) else {
+            return;
+        };
+        self.late.has_library_peers = true;
+        let path = arguments.find_map(|argument| argument.strip_prefix(*key)?.strip_prefix('='));
+        // What is there already is a peer's, or a device of the kernel.
+        let is_unused = |path: &PathBuf| fs::symlink_metadata(path).is_err();
+        if let Some(path) = path.map(PathBuf::from).filter(is_unused) {
+            // The driver listens there. Its file is removed when the device is closed.
+            self.takes_user = true;
+            self.late.has_names = true;
+            self.grant(path, GrantKind::Socket);
+        }
+    }
+
+    /// A library that opens ports while packets come needs all that a port may need.
+    pub(super) fn settle(&mut self) {
+        if self.has_library_threads && self.opens_ports_later {
+            self.takes_user = true;
+            self.opens_anything = true;
+            self.calls_anything = true;
         }
     }
 

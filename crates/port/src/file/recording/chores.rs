@@ -53,6 +53,7 @@ impl Chores {
     ) -> io::Result<Self> {
         let (queue, chores) = mpsc::channel();
         let (command, keeps) = (options.on_close.clone(), options.keeps_privileges);
+        let (ready, is_ready) = mpsc::channel();
         let thread = thread::Builder::new().name("files".to_owned()).spawn(move || {
             // If privileges cannot be dropped, the job reports it.
             let gives_up = match command.is_empty() || helper::is_started() {
@@ -60,6 +61,8 @@ impl Chores {
                 false => privileges::give_up_but_programs,
             };
             let _ = keeps || gives_up().is_ok();
+            // The thread that starts this one waits for it.
+            let _ = ready.send(());
             for chore in chores {
                 let outcome = match &chore {
                     Chore::Closed { path, id } => run(&command, path, *id),
@@ -73,6 +76,8 @@ impl Chores {
                 }
             }
         })?;
+        // From here the thread has what it keeps, so nobody takes it for a library's.
+        let _ = is_ready.recv();
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 

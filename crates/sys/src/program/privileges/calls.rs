@@ -9,14 +9,17 @@
 //! Mapped memory cannot be executable, input cannot be injected into a terminal, and signals go
 //! only to this process.
 //!
+//! Where a library with drivers of devices runs, nobody knows all calls that it makes. There a call
+//! in no row fails, as on a kernel that lacks it, and only what no driver does ends the process.
+//!
 //! Source: seccomp(2), Documentation/userspace-api/seccomp_filter.rst of Linux 6.18.
 
 mod list;
 
 use std::io;
 
-use list::{LIST, Only, Row, Rule};
 pub use list::{LateFiles, Need};
+use list::{Only, Row, Rule, rows};
 
 /// The effect of a call that is not in the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,11 +71,16 @@ impl CallFilter {
         Self::with_late_files(needs, late, refusal)
     }
 
-    /// The same, also with calls for files that the job creates later.
+    /// The same, also with calls for files that the job creates later, and for a library.
     pub fn with_late_files(needs: &[Need], late: LateFiles, refusal: Refusal) -> Self {
         let refused = match refusal {
             Refusal::Kill => libc::SECCOMP_RET_KILL_PROCESS,
             Refusal::Log => libc::SECCOMP_RET_LOG,
+        };
+        let unlisted = match (refusal, late.has_library) {
+            // A driver then does without, as on a kernel that lacks the call.
+            (Refusal::Kill, true) => libc::SECCOMP_RET_ERRNO | libc::EPERM as u32,
+            _ => refused,
         };
         let mut code = vec![load(ARCHITECTURE_AT), jump(ARCHITECTURE, 1, 0), answer(refused)];
         code.push(load(NUMBER));
@@ -84,9 +92,11 @@ impl CallFilter {
             Only::Names => late.has_names,
             Only::Helper => late.is_helper,
             Only::Ports => late.opens_ports,
+            Only::Library => late.has_library,
+            Only::LibraryPeers => late.has_library_peers,
         };
-        let rows = LIST.iter().filter(|row| row.only.is_none_or(is_for));
-        code.extend(tree(&spans(rows, process, refused), refused));
+        let rows = rows().filter(|row| row.only.is_none_or(is_for));
+        code.extend(tree(&spans(rows, process, refused), unlisted));
         Self(code)
     }
 
@@ -120,7 +130,7 @@ struct Span {
 }
 
 /// Sorts the rows by number. Consecutive calls that are always allowed become one span.
-fn spans<'a>(rows: impl Iterator<Item = &'a Row>, process: u32, refused: u32) -> Vec<Span> {
+fn spans(rows: impl Iterator<Item = Row>, process: u32, refused: u32) -> Vec<Span> {
     let mut rows: Vec<_> = rows.collect();
     rows.sort_by_key(|row| (row.number as u32, row.only.is_none()));
     // A row for a job's need replaces the row for every job. For two needs the list's order
@@ -146,18 +156,18 @@ fn spans<'a>(rows: impl Iterator<Item = &'a Row>, process: u32, refused: u32) ->
 
 /// Builds a binary search for the span of a number. The kernel tries every number when a thread
 /// enters the filter, so a linear list would take it 1 ms.
-fn tree(spans: &[Span], refused: u32) -> Vec<libc::sock_filter> {
+fn tree(spans: &[Span], unlisted: u32) -> Vec<libc::sock_filter> {
     match spans {
-        [] => vec![answer(refused)],
+        [] => vec![answer(unlisted)],
         [span] => {
             let length = span.code.len() as u8;
             let within = [compare(libc::BPF_JGE, span.first, 0, length + 1)];
             let within = within.into_iter().chain([compare(libc::BPF_JGT, span.last, length, 0)]);
-            within.chain(span.code.iter().copied()).chain([answer(refused)]).collect()
+            within.chain(span.code.iter().copied()).chain([answer(unlisted)]).collect()
         }
         _ => {
             let (low, high) = spans.split_at(spans.len() / 2);
-            let (first, low, high) = (high[0].first, tree(low, refused), tree(high, refused));
+            let (first, low, high) = (high[0].first, tree(low, unlisted), tree(high, unlisted));
             let mut code = vec![compare(libc::BPF_JGE, first, 1, 0), skip(high.len())];
             code.extend(high);
             code.extend(low);
@@ -172,6 +182,7 @@ fn code_of(rule: Rule, process: u32, refused: u32) -> Vec<libc::sock_filter> {
     let error = |number: i32| answer(libc::SECCOMP_RET_ERRNO | number as u32);
     match rule {
         Rule::Allowed => vec![allowed],
+        Rule::Refused => vec![answer(refused)],
         Rule::Fails(number) => vec![error(number)],
         Rule::OneOf { argument, values } => one_of(argument, values, &[], answer(refused)),
         Rule::Known { argument, values } => {

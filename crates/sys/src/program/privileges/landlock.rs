@@ -117,6 +117,19 @@ impl Ruleset {
     /// # Errors
     /// Errors from the kernel.
     pub fn new() -> io::Result<Option<Self>> {
+        Self::with_scopes(ABSTRACT_SOCKETS)
+    }
+
+    /// The same, but for abstract UNIX sockets, which it leaves alone: a library connects to those
+    /// of peers.
+    ///
+    /// # Errors
+    /// Errors from the kernel.
+    pub fn with_abstract_sockets() -> io::Result<Option<Self>> {
+        Self::with_scopes(0)
+    }
+
+    fn with_scopes(scopes: u64) -> io::Result<Option<Self>> {
         let version = version();
         if version == 0 {
             return Ok(None);
@@ -124,7 +137,7 @@ impl Ruleset {
         let since = |first: u32, rights: u64| if version >= first { rights } else { 0 };
         let files = FIRST | since(2, REFER) | since(3, TRUNCATE) | since(5, IOCTL_DEVICE);
         let has_signals = ask(CREATE_ERRATA) & SIGNALS_BETWEEN_THREADS != 0;
-        let scopes = ABSTRACT_SOCKETS | if has_signals { SIGNALS } else { 0 };
+        let scopes = scopes | if has_signals { SIGNALS } else { 0 };
         let (network, scopes) = (since(SINCE_TCP, TCP), since(SINCE_SCOPES, scopes));
         let handled = Handled { files, network, scopes };
         let (at, bytes) = (&raw const handled, size_of::<Handled>());

@@ -18,7 +18,7 @@ pub enum Need {
     Bells,
 }
 
-/// What a job does later to files and names.
+/// What a job does later to files and names, and whose code does it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LateFiles {
     /// Writes each file that it creates through its own io_uring.
@@ -32,6 +32,11 @@ pub struct LateFiles {
     pub is_helper: bool,
     /// Such a helper that opens ports, too: it makes maps, and loads and attaches programs.
     pub opens_ports: bool,
+    /// Runs a library whose calls are not known before, such as a driver of a device. A call that
+    /// is in no row fails, and does not end the process.
+    pub has_library: bool,
+    /// That library accepts peers at UNIX sockets, and connects to theirs.
+    pub has_library_peers: bool,
 }
 
 /// The jobs that a row is for.
@@ -43,8 +48,11 @@ pub(super) enum Only {
     Names,
     Helper,
     Ports,
+    Library,
+    LibraryPeers,
 }
 
+#[derive(Clone, Copy)]
 pub(super) struct Row {
     pub(super) number: c_long,
     pub(super) rule: Rule,
@@ -56,6 +64,8 @@ pub(super) struct Row {
 #[derive(Clone, Copy)]
 pub(super) enum Rule {
     Allowed,
+    /// Never, also where other calls only fail.
+    Refused,
     /// Fails with this error: libc then tries another call.
     Fails(i32),
     /// Allowed with one of these values.
@@ -144,7 +154,84 @@ const fn only_for(need: Need, number: c_long, rule: Rule) -> Row {
     only(Only::With(need), number, rule)
 }
 
-pub(super) const LIST: &[Row] = &[
+/// What no driver does, and a program that broke into one does: it ends the process even where a
+/// library runs.
+const NEVER: &[c_long] = &[
+    // Programs and processes.
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_fork,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_vfork,
+    // Users, namespaces and roots.
+    libc::SYS_setuid,
+    libc::SYS_setgid,
+    libc::SYS_setreuid,
+    libc::SYS_setregid,
+    libc::SYS_setresuid,
+    libc::SYS_setresgid,
+    libc::SYS_setgroups,
+    libc::SYS_setfsuid,
+    libc::SYS_setfsgid,
+    libc::SYS_unshare,
+    libc::SYS_chroot,
+    libc::SYS_pivot_root,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    // The kernel and the machine.
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_syslog,
+    libc::SYS_perf_event_open,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_adjtimex,
+    libc::SYS_clock_adjtime,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_mknodat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mknod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_kexec_file_load,
+];
+
+/// Returns the rows of [`LIST`], and those of what no library may do.
+pub(super) fn rows() -> impl Iterator<Item = Row> {
+    let never = NEVER.iter().map(|&number| only(Only::Library, number, Rule::Refused));
+    LIST.iter().copied().chain(never)
+}
+
+const LIST: &[Row] = &[
     with(libc::SYS_ioctl, Rule::Except { argument: 1, values: TYPES }),
     without_programs(libc::SYS_mmap),
     without_programs(libc::SYS_mprotect),
@@ -161,6 +248,17 @@ pub(super) const LIST: &[Row] = &[
     ),
     only_for(
         Need::Collector,
+        libc::SYS_socket,
+        Rule::Socket { families: FAMILIES_TO_COLLECTORS, has_unix: false },
+    ),
+    // Drivers ask interfaces and the kernel by sockets of any of these families.
+    only(
+        Only::LibraryPeers,
+        libc::SYS_socket,
+        Rule::Socket { families: FAMILIES_TO_COLLECTORS, has_unix: true },
+    ),
+    only(
+        Only::Library,
         libc::SYS_socket,
         Rule::Socket { families: FAMILIES_TO_COLLECTORS, has_unix: false },
     ),
@@ -201,6 +299,8 @@ pub(super) const LIST: &[Row] = &[
     with(libc::SYS_prlimit64, Rule::OwnLimits),
     // Before the narrower row: if a job has both needs, the first row counts.
     only_for(Need::Injections, libc::SYS_bpf, Rule::OneOf { argument: 0, values: OF_INJECTIONS }),
+    // What net_af_xdp also asks when it closes needs rights, and fails.
+    only(Only::Library, libc::SYS_bpf, Rule::Known { argument: 0, values: OF_MAPS }),
     only_for(Need::Maps, libc::SYS_bpf, Rule::OneOf { argument: 0, values: OF_MAPS }),
     only(Only::Ports, libc::SYS_bpf, Rule::OneOf { argument: 0, values: OF_PROGRAMS }),
     // Its resolution flags are in memory. They only restrict.
@@ -211,6 +311,26 @@ pub(super) const LIST: &[Row] = &[
     only_for(Need::Bells, libc::SYS_io_setup, Rule::Allowed),
     only_for(Need::Bells, libc::SYS_io_submit, Rule::Allowed),
     only_for(Need::Bells, libc::SYS_io_getevents, Rule::Allowed),
+    // EAL's interrupt thread makes an epoll anew for each change, and panics if it gets none.
+    #[cfg(target_arch = "x86_64")]
+    only(Only::Library, libc::SYS_epoll_create, Rule::Allowed),
+    // Timers, limits and memory of this process.
+    only(Only::Library, libc::SYS_timer_create, Rule::Allowed),
+    only(Only::Library, libc::SYS_timer_settime, Rule::Allowed),
+    only(Only::Library, libc::SYS_timer_gettime, Rule::Allowed),
+    only(Only::Library, libc::SYS_timer_getoverrun, Rule::Allowed),
+    only(Only::Library, libc::SYS_timer_delete, Rule::Allowed),
+    only(Only::Library, libc::SYS_getitimer, Rule::Allowed),
+    only(Only::Library, libc::SYS_setitimer, Rule::Allowed),
+    only(Only::Library, libc::SYS_signalfd4, Rule::Allowed),
+    only(Only::Library, libc::SYS_getrlimit, Rule::Allowed),
+    only(Only::Library, libc::SYS_setrlimit, Rule::Allowed),
+    only(Only::Library, libc::SYS_mlockall, Rule::Allowed),
+    only(Only::Library, libc::SYS_munlockall, Rule::Allowed),
+    only(Only::Library, libc::SYS_futex_waitv, Rule::Allowed),
+    only(Only::Library, libc::SYS_sched_setparam, Rule::Allowed),
+    only(Only::Library, libc::SYS_sched_get_priority_max, Rule::Allowed),
+    only(Only::Library, libc::SYS_sched_get_priority_min, Rule::Allowed),
     // Not a call: a debugger that skips a call replaces its number by -1.
     allowed(-1),
     // Reads and writes.
