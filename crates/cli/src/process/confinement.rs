@@ -14,6 +14,7 @@
 //! `log` allows system calls outside the list and records them in the kernel's log. `off` drops
 //! capabilities only.
 
+mod engine;
 mod wants;
 
 use std::io;
@@ -30,6 +31,7 @@ use burstline_sys::users::{self, Account};
 
 use crate::args::Verb;
 use crate::failure::{Failure, complain};
+pub(crate) use engine::with_engine;
 use wants::Wants;
 
 /// The variable that sets how strictly the list of system calls is enforced.
@@ -58,7 +60,8 @@ const READ: [&str; 15] = [
 /// Names what the verb's threads keep, and reports early if that will fail.
 pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     let Some(refusal) = refusal()? else { return name_successor(verb.successor()) };
-    if verb.keeps_privileges() {
+    // A query names what its threads keep once its engine is ready.
+    if verb.keeps_privileges() || matches!(verb, Verb::Query(_)) {
         return Ok(());
     }
     let Some(mut wants) = Wants::of(verb) else { return name_successor(verb.successor()) };

@@ -40,6 +40,10 @@ pub(super) enum Only {
     Modes,
     Names,
     Helper,
+    /// Starts a program of the user.
+    Starts,
+    /// Answers questions with that program, or is it.
+    Answers,
 }
 
 pub(super) struct Row {
@@ -87,9 +91,9 @@ pub(super) enum Rule {
         with: u32,
         without: u32,
     },
-    /// Allowed for this process.
+    /// Allowed for the filter's processes.
     Own,
-    /// Allowed for this process, which may also be given as 0.
+    /// Allowed for these, and for the caller, which is given as 0.
     OwnLimits,
 }
 
@@ -135,6 +139,14 @@ const fn only(only: Only, number: c_long, rule: Rule) -> Row {
     Row { number, rule, only: Some(only) }
 }
 
+const fn starts(number: c_long) -> Row {
+    only(Only::Starts, number, Rule::Allowed)
+}
+
+const fn answers(number: c_long) -> Row {
+    only(Only::Answers, number, Rule::Allowed)
+}
+
 const fn only_for(need: Need, number: c_long, rule: Rule) -> Row {
     only(Only::With(need), number, rule)
 }
@@ -148,6 +160,11 @@ pub(super) const LIST: &[Row] = &[
     with(libc::SYS_clone, Rule::Thread { with: libc::CLONE_THREAD as u32, without: NAMESPACES }),
     // Its flags are in memory, where a filter cannot see them: libc then calls clone.
     with(libc::SYS_clone3, Rule::Fails(libc::ENOSYS)),
+    // A question takes no socket: its program has pipes.
+    only(Only::Starts, libc::SYS_socket, Rule::Fails(libc::EPERM)),
+    only(Only::Answers, libc::SYS_socket, Rule::Fails(libc::EPERM)),
+    only(Only::Starts, libc::SYS_socketpair, Rule::Fails(libc::EPERM)),
+    only(Only::Answers, libc::SYS_socketpair, Rule::Fails(libc::EPERM)),
     // Before the narrower row: if a job has both needs, the first row counts.
     only(
         Only::Names,
@@ -205,6 +222,44 @@ pub(super) const LIST: &[Row] = &[
     only_for(Need::Bells, libc::SYS_io_setup, Rule::Allowed),
     only_for(Need::Bells, libc::SYS_io_submit, Rule::Allowed),
     only_for(Need::Bells, libc::SYS_io_getevents, Rule::Allowed),
+    // To start a program: code is mapped, and a shell may be what starts it. Namespaces, and
+    // signals to processes whose number is not known yet, are refused.
+    starts(libc::SYS_execve),
+    starts(libc::SYS_execveat),
+    starts(libc::SYS_mmap),
+    starts(libc::SYS_mprotect),
+    starts(libc::SYS_prctl),
+    starts(libc::SYS_seccomp),
+    starts(libc::SYS_waitid),
+    starts(libc::SYS_chdir),
+    starts(libc::SYS_fchdir),
+    starts(libc::SYS_umask),
+    starts(libc::SYS_setsid),
+    starts(libc::SYS_getsid),
+    starts(libc::SYS_getpgid),
+    starts(libc::SYS_setpgid),
+    starts(libc::SYS_setitimer),
+    starts(libc::SYS_getitimer),
+    only(Only::Starts, libc::SYS_clone, Rule::WithoutBits { argument: 0, bits: NAMESPACES }),
+    only(Only::Starts, libc::SYS_kill, Rule::Fails(libc::EPERM)),
+    only(Only::Starts, libc::SYS_tgkill, Rule::Fails(libc::EPERM)),
+    #[cfg(target_arch = "x86_64")]
+    starts(libc::SYS_fork),
+    #[cfg(target_arch = "x86_64")]
+    starts(libc::SYS_vfork),
+    #[cfg(target_arch = "x86_64")]
+    starts(libc::SYS_getpgrp),
+    #[cfg(target_arch = "x86_64")]
+    starts(libc::SYS_getrlimit),
+    #[cfg(target_arch = "x86_64")]
+    starts(libc::SYS_mkdir),
+    // DuckDB opens the tree by names below it, and makes folders for what does not fit in memory.
+    answers(libc::SYS_chdir),
+    answers(libc::SYS_mkdirat),
+    #[cfg(target_arch = "x86_64")]
+    answers(libc::SYS_mkdir),
+    #[cfg(target_arch = "x86_64")]
+    answers(libc::SYS_rmdir),
     // Not a call: a debugger that skips a call replaces its number by -1.
     allowed(-1),
     // Reads and writes.
