@@ -228,12 +228,13 @@ impl<T: Send> Tries<'_, T> {
     /// Starts Python, and narrows what the calling thread may do to what Python will have.
     fn start(&self, options: &EngineOptions) -> Result<Engine, NoEngine> {
         Engine::start(self.python, options, |python| {
-            let ours = [std::process::id(), python];
-            if let Some(calls) = self.filter(|refusal| CallFilter::for_answers(&ours, refusal)) {
-                privileges::narrow(&calls)?;
-            }
-            let calls = self.filter(|refusal| CallFilter::for_answers(&[python], refusal));
-            Ok(calls.map(|calls| calls.to_bytes()))
+            let answers = |processes: &[u32]| {
+                self.filter(|refusal| CallFilter::for_answers(processes, refusal))
+            };
+            // Both are made first: later this thread may not ask the kernel about filters.
+            let (ours, theirs) = (answers(&[std::process::id(), python]), answers(&[python]));
+            ours.map_or(Ok(()), |calls| privileges::narrow(&calls))?;
+            Ok(theirs.map(|calls| calls.to_bytes()))
         })
     }
 
