@@ -127,17 +127,18 @@ impl<T: Send> Tries<'_, T> {
         let tree = self.tree.canonicalize().or_else(|_| std::path::absolute(self.tree));
         let tree = &tree.unwrap_or_else(|_| self.tree.to_owned());
         let nobody = if named.is_some() { None } else { nobody() };
-        let mut first = Attempt { user: named.cloned(), ..Attempt::default() };
-        if let Some(nobody) = &nobody {
-            first.user = Some(nobody.clone());
-            first.loans = places.loans(tree, nobody);
+        let mut first = Attempt { user: named.or(nobody.as_ref()).cloned(), ..Attempt::default() };
+        if let Some(user) = &first.user {
+            // A named user has to be able to read the tree.
+            first.loans = places.loans(nobody.as_ref().map(|_| &**tree), user);
         }
         let tried = self.attempt(&first, tree, &places)?;
         let why = match tried {
             Tried::Asked(_) => return Ok(tried),
             Tried::NotReady(why) => told(&why),
             Tried::NotLent(error) => {
-                let user = first.user.take().filter(|user| can_read_tree(tree, user));
+                let can_read = |user: &Account| named.is_some() || can_read_tree(tree, user);
+                let user = first.user.take().filter(can_read);
                 let why = format!("no mounts that lend it: {error}");
                 match user {
                     None => why,
@@ -174,13 +175,11 @@ impl<T: Send> Tries<'_, T> {
         let [ours, theirs] = [files(), files()].map(|rules| rules.map_err(|error| refused(&error)));
         let (ours, theirs) = (ours?, theirs?);
         let user = attempt.user.clone();
+        let is_lent = attempt.loans.iter().any(|loan| loan.path == tree);
         let options = EngineOptions {
             environment: Some(environment(attempt.reads_all, temporary_path)),
             temporary: temporary_path.map(Path::to_owned),
-            swapped_with_root: user
-                .as_ref()
-                .filter(|_| !attempt.loans.is_empty())
-                .map(|it| it.user),
+            swapped_with_root: user.as_ref().filter(|_| is_lent).map(|user| user.user),
         };
         let (ready, is_ready) = mpsc::channel();
         let (proceed, may_proceed) = mpsc::channel();

@@ -50,15 +50,16 @@ impl Places {
         self.0.iter().map(PathBuf::as_path)
     }
 
-    /// Returns what this user has to be lent: the tree, and places that he cannot get at.
-    pub(super) fn loans(&self, tree: &Path, user: &Account) -> Vec<Loan> {
+    /// Returns what this user has to be lent: the tree, if one is given, and places that are out of
+    /// his reach.
+    pub(super) fn loans(&self, tree: Option<&Path>, user: &Account) -> Vec<Loan> {
         let loan = |path: &Path, has_programs| Loan { path: path.to_owned(), has_programs };
         let is_closed = |path: &&Path| {
             let is_open = fs::metadata(path).is_ok_and(|found| may(&found, user, 5));
             !is_open || !is_in_reach(path, user).unwrap_or(false)
         };
         let places = self.paths().filter(is_closed).map(|path| loan(path, true));
-        let tree = tree.exists().then(|| loan(tree, false));
+        let tree = tree.filter(|tree| tree.exists()).map(|tree| loan(tree, false));
         places.chain(tree).collect()
     }
 
