@@ -189,7 +189,10 @@ impl Verb {
 
     /// Returns the user that threads switch to when they drop privileges, if it is a different one.
     pub(crate) fn successor(&self) -> Option<&Account> {
-        self.job()?.successor.as_ref()
+        match self {
+            Self::Query(args) => args.successor.as_ref(),
+            _ => self.job()?.successor.as_ref(),
+        }
     }
 
     /// Returns whether packets are chosen by a filter expression, which needs libpcap.

@@ -25,7 +25,10 @@ mod survey;
 pub use ask::{Answer, Outcome, Patience, Question, ask};
 pub use bus::{BusAddress, BusError, BusSink, SpoolPlace};
 pub use ipfix::{Collector, CollectorError, IpfixSink};
-pub use query::{Answered, Query, QueryError, READY, Ready, Span, Values};
+pub use query::{
+    Answered, Engine, EngineOptions, NoEngine, Query, QueryError, READY, Ready, Span, Values,
+    no_engine, pythons,
+};
 pub use sensors::{HOST_RULE, Sensor, Sensors, SensorsError, is_host};
 pub use ssh::{NOT_FOUND, SSH_FAILED, Way, last_line};
 pub use survey::survey;

@@ -12,5 +12,7 @@
 mod engine;
 mod ready;
 
-pub use engine::{Answered, Query, QueryError, Span};
+pub use engine::{
+    Answered, Engine, EngineOptions, NoEngine, Query, QueryError, Span, no_engine, pythons,
+};
 pub use ready::{READY, Ready, Values};

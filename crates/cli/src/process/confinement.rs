@@ -16,6 +16,7 @@
 //! `log` allows system calls outside the list and records them in the kernel's log. `off` drops
 //! capabilities only.
 
+mod engine;
 mod wants;
 
 use std::io;
@@ -34,6 +35,7 @@ use burstline_sys::{limits, pcap};
 use crate::args::Verb;
 use crate::failure::{Failure, complain};
 use crate::verbs::serve_door;
+pub(crate) use engine::with_engine;
 use wants::Wants;
 
 /// The variable that sets how strictly the list of system calls is enforced.
@@ -62,7 +64,8 @@ const READ: [&str; 15] = [
 /// Names what the verb's threads keep, and reports early if that will fail.
 pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     let Some(refusal) = refusal()? else { return name_successor(verb.successor()) };
-    if verb.keeps_privileges() {
+    // A query names what its threads keep once its engine is ready.
+    if verb.keeps_privileges() || matches!(verb, Verb::Query(_)) {
         return Ok(());
     }
     let Some(mut wants) = Wants::of(verb) else { return name_successor(verb.successor()) };

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 /// Makes a tree of two sensors: 4,000 and 2,000 packets of the same 40 flows. Returns `None`
 /// without DuckDB, after counting the test as skipped.
-fn tree(directory: &Directory) -> Option<String> {
+pub(crate) fn tree(directory: &Directory) -> Option<String> {
     let tree = directory.file("it's [flows]");
     for (sensor, packets) in [("ams1", 2000), ("fra1", 4000)] {
         // The file's name becomes the port's name, and contains an escape sequence.
@@ -179,20 +179,15 @@ fn a_folder_that_may_not_be_read_is_an_error_with_its_owner() {
     }
 }
 
-#[test]
-fn the_engine_ends_with_who_asks() {
-    let directory = Directory::new("query-killed");
-    let Some(tree) = tree(&directory) else { return };
-    let sql = "SELECT count(*) FROM range(1000000000000) AS a";
-    let mut asks = Command::new(PROGRAM).args(["query", sql, &tree]).spawn().unwrap();
-    let threads = format!("/proc/{}/task", asks.id());
+/// Returns the process that answers a query, once it has read the query and computes.
+pub(crate) fn engine_of(asks: u32) -> u32 {
+    let threads = format!("/proc/{asks}/task");
     let engines = || {
         let threads = fs::read_dir(&threads).unwrap().flatten();
         let lists = threads.map(|thread| fs::read_to_string(thread.path().join("children")));
         let list = lists.flatten().collect::<String>();
         list.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<u32>>()
     };
-    // It has read the query, and computes.
     let is_busy = |engine: u32| {
         let stat = fs::read_to_string(format!("/proc/{engine}/stat")).unwrap_or_default();
         let fields = stat.rsplit(") ").next().unwrap().split(' ');
@@ -200,7 +195,16 @@ fn the_engine_ends_with_who_asks() {
         used.sum::<u64>() > 100
     };
     wait_until("the engine computes", || engines().into_iter().any(is_busy));
-    let engine = engines()[0];
+    engines()[0]
+}
+
+#[test]
+fn the_engine_ends_with_who_asks() {
+    let directory = Directory::new("query-killed");
+    let Some(tree) = tree(&directory) else { return };
+    let sql = "SELECT count(*) FROM range(1000000000000) AS a";
+    let mut asks = Command::new(PROGRAM).args(["query", sql, &tree]).spawn().unwrap();
+    let engine = engine_of(asks.id());
     asks.kill().unwrap();
     asks.wait().unwrap();
     wait_until("it has ended", || !is_alive(engine));

@@ -3,7 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::rights::{can_trace, nobody, reads_without_rights, traced};
+use crate::query::{engine_of, tree};
+use crate::support::rights::{assert_all_nobodys, can_trace, nobody, reads_without_rights, traced};
 use crate::support::ssh::Server;
 use crate::support::{Directory, PROGRAM, REAL, Run, command, regular, run_json};
 
@@ -33,27 +34,127 @@ fn packets_of_sensors_are_read_without_rights() {
     assert!(sent.is_ok_and(|reads| reads > 0), "{sent:?}\n{lines}");
 }
 
-/// A query starts Python without capabilities, which it cannot regain.
+/// Writes a program that takes the place of Python.
+fn python(directory: &Directory, script: &str) -> String {
+    let python = directory.file("python3");
+    fs::write(&python, format!("#!/bin/sh\n{script}")).unwrap();
+    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    python
+}
+
+/// A query starts Python as nobody, without capabilities, which it cannot regain, in a filter of
+/// calls and in Landlock.
 #[test]
-fn a_query_starts_python_without_capabilities() {
+fn a_query_starts_python_as_nobody() {
+    let Some(nobody) = nobody() else { return };
+    let directory = Directory::new("rights-query");
+    let beside = directory.file("beside");
+    fs::write(&beside, "all may read this").unwrap();
+    let script = format!(
+        "echo ready\n\
+        cat > /dev/null\n\
+        echo '{{\"columns\": [\"said\"], \"types\": [\"VARCHAR\"]}}'\n\
+        grep -E '^(Uid|Gid|Cap...|NoNewPrivs|Seccomp):' /proc/self/status | tr '\\t' ' ' | \
+            sed 's/.*/[\"&\"]/'\n\
+        for file in /etc/shadow '{beside}' /etc/hostname; do\n\
+            cat \"$file\" > /dev/null 2>&1 && echo '[\"read\"]'\n\
+        done\n\
+        for file in /etc/passwd '{beside}' /tmp/x /dev/shm/x; do\n\
+            (: >> \"$file\") 2>/dev/null && echo '[\"written\"]'\n\
+        done\n\
+        : > \"$TMPDIR/x\" && echo '[\"spilled\"]'\n\
+        echo \"[\\\"secret $SECRET\\\"]\"\n"
+    );
+    let python = python(&directory, &script);
+    let mut query = command(&["query", "SELECT 1", &directory.file(""), "--csv"]);
+    query.env("BURSTLINE_PYTHON", &python).env("SECRET", "of root");
+    let done: Run = query.output().unwrap().into();
+    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    let sets = ["Inh", "Prm", "Eff", "Bnd", "Amb"].map(|set| format!("Cap{set}: {:016x}\n", 0));
+    let ids = |id: u32| [id.to_string(); 4].map(|id| format!(" {id}")).concat();
+    let wanted = format!(
+        "said\nUid:{}\nGid:{}\n{}NoNewPrivs: 1\nSeccomp: 2\nspilled\nsecret \n",
+        ids(nobody.user),
+        ids(nobody.group),
+        sets.concat()
+    );
+    assert_eq!((&done.stdout, &done.stderr[..]), (&wanted, ""));
+}
+
+/// Threads that a package starts have no more rights than DuckDB's.
+#[test]
+fn what_answers_a_query_opens_nothing_but_its_own() {
     if nobody().is_none() {
         return;
     }
-    let directory = Directory::new("rights-query");
-    let python = directory.file("python3");
-    let script = "#!/bin/sh\n\
+    let directory = Directory::new("rights-engine");
+    let Some(tree) = tree(&directory) else { return };
+    let packages = directory.file("packages");
+    fs::create_dir(&packages).unwrap();
+    let module = "import os, socket, sys, threading, time\n\
+        def tell():\n\
+        \x20   while '\\nSeccomp_filters:\\t2' not in open('/proc/thread-self/status').read():\n\
+        \x20       time.sleep(0.01)\n\
+        \x20   for act in (lambda: socket.socket(), lambda: socket.socketpair(),\n\
+        \x20       lambda: socket.socket(socket.AF_UNIX), lambda: open('/etc/shadow'),\n\
+        \x20       lambda: open('/etc/passwd', 'a'), lambda: open('/proc/1/environ'),\n\
+        \x20       lambda: os.listdir(sys.argv[0] + '/'), lambda: os.open('/dev/tty', 2)):\n\
+        \x20       try:\n\
+        \x20           print(act(), file=sys.stderr)\n\
+        \x20       except OSError as error:\n\
+        \x20           print(error.errno in (1, 13), file=sys.stderr)\n\
+        threading.Thread(target=tell).start()\n";
+    let module = module.replace("sys.argv[0] + '/'", "'/'");
+    fs::write(format!("{packages}/pytz.py"), module).unwrap();
+    let mut query = command(&["query", "SELECT count(*) AS n FROM flows", &tree, "--csv"]);
+    let done: Run = query.env("PYTHONPATH", &packages).output().unwrap().into();
+    assert_eq!((done.code, &done.stdout[..]), (Some(0), "n\n80\n"), "{}", done.stderr);
+    assert_eq!(done.stderr, "True\n".repeat(8));
+}
+
+/// While DuckDB computes, no thread of it or of ours has a right.
+#[test]
+fn all_threads_of_a_query_are_nobodys() {
+    let Some(nobody) = nobody() else { return };
+    let directory = Directory::new("rights-threads");
+    let Some(tree) = tree(&directory) else { return };
+    let sql = "SELECT count(*) FROM range(1000000000000) AS a";
+    let mut asks = command(&["query", sql, &tree]).spawn().unwrap();
+    let engine = engine_of(asks.id());
+    assert_all_nobodys(asks.id(), &nobody);
+    assert_all_nobodys(engine, &nobody);
+    asks.kill().unwrap();
+    asks.wait().unwrap();
+}
+
+/// A Python that does not start as nobody is root's, without capabilities, and the query says so.
+#[test]
+fn a_python_that_nobody_cannot_start_stays_confined_as_root() {
+    if nobody().is_none() {
+        return;
+    }
+    let directory = Directory::new("rights-root");
+    let beside = directory.file("beside");
+    fs::write(&beside, "kept").unwrap();
+    let script = format!(
+        "[ \"$(id -u)\" = 0 ] || exit 1\n\
+        echo ready\n\
         cat > /dev/null\n\
-        echo '{\"columns\": [\"said\"], \"types\": [\"VARCHAR\"]}'\n\
-        grep -E '^(Uid|Cap...|NoNewPrivs):' /proc/self/status | tr '\\t' ' ' | \
-            sed 's/.*/[\"&\"]/'\n";
-    fs::write(&python, script).unwrap();
-    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+        echo '{{\"columns\": [\"said\"], \"types\": [\"VARCHAR\"]}}'\n\
+        grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status | tr '\\t' ' ' | \
+            sed 's/.*/[\"&\"]/'\n\
+        (: > '{beside}') 2>/dev/null && echo '[\"written\"]'\n\
+        true\n"
+    );
+    let python = python(&directory, &script);
     let mut query = command(&["query", "SELECT 1", &directory.file(""), "--csv"]);
     let done: Run = query.env("BURSTLINE_PYTHON", &python).output().unwrap().into();
-    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
-    let sets = ["Inh", "Prm", "Eff", "Bnd", "Amb"].map(|set| format!("Cap{set}: {:016x}\n", 0));
-    let wanted = format!("said\nUid: 0 0 0 0\n{}NoNewPrivs: 1\n", sets.concat());
-    assert_eq!(done.stdout, wanted, "{}", done.stderr);
+    let none = format!("{:016x}", 0);
+    let wanted = format!("said\nCapEff: {none}\nCapBnd: {none}\nNoNewPrivs: 1\nSeccomp: 2\n");
+    assert_eq!((done.code, &done.stdout), (Some(0), &wanted), "{}", done.stderr);
+    let note = format!("note: {python} stays root without capabilities");
+    assert!(done.stderr.contains(&note) && done.stderr.lines().count() == 1, "{}", done.stderr);
+    assert_eq!(fs::read(&beside).unwrap(), b"kept");
 }
 
 #[test]

@@ -1,14 +1,21 @@
 //! Runs queries in DuckDB, through Python's package.
+//!
+//! An engine says that it is ready before it gets a question. Until then it has run only what the
+//! user installed, and after that it reads files of others. So whoever starts it may confine it in
+//! between: it enters a list of calls by itself, because only then does it map no more code.
 
+use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
 const SCRIPT: &str = include_str!("engine.py");
 /// The script's exit codes.
 const NO_DUCKDB: i32 = 9;
+/// What the script says before it reads the question.
+const READY_LINE: &str = "ready";
 /// The variable that names the Python to use.
 const VARIABLE: &str = "BURSTLINE_PYTHON";
 /// Where `scripts/setup query` installs DuckDB, below the user's data.
@@ -80,58 +87,147 @@ pub enum QueryError {
     },
 }
 
+/// What an engine is started with.
+#[derive(Debug, Default)]
+pub struct EngineOptions {
+    /// Its whole environment; `None` for that of this process.
+    pub environment: Option<Vec<(OsString, OsString)>>,
+    /// Where DuckDB puts what does not fit in memory; `None` for nowhere.
+    pub temporary: Option<PathBuf>,
+    /// A user who has changed places with root in the mounts that the engine sees.
+    pub swapped_with_root: Option<u32>,
+}
+
+/// A Python that has loaded DuckDB and waits for its question.
+#[derive(Debug)]
+pub struct Engine {
+    python: PathBuf,
+    child: Child,
+    input: ChildStdin,
+    lines: io::Lines<BufReader<ChildStdout>>,
+}
+
+/// Why there is no engine.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NoEngine {
+    /// No such program.
+    NotFound,
+    /// It has no DuckDB.
+    NoPackage,
+    /// It ended, or could not be started: what happened.
+    Broken(String),
+}
+
+impl Engine {
+    /// Starts a Python, and waits until it has loaded DuckDB. Nothing of a tree is read.
+    ///
+    /// `calls_of` gets the number of the process before any of its output is read. It returns the
+    /// filter of calls that the process shall enter, as instructions for seccomp(2), and may
+    /// confine the calling thread. An error ends the process.
+    ///
+    /// # Errors
+    /// [`NoEngine`].
+    pub fn start(
+        python: &Path,
+        options: &EngineOptions,
+        calls_of: impl FnOnce(u32) -> io::Result<Option<Vec<u8>>>,
+    ) -> Result<Self, NoEngine> {
+        let broken = |error: io::Error| NoEngine::Broken(error.to_string());
+        let mut command = Command::new(python);
+        command.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        if let Some(environment) = &options.environment {
+            // The folder that this process is in may be closed to it.
+            command.env_clear().envs(environment.iter().cloned()).current_dir("/");
+        }
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(NoEngine::NotFound);
+            }
+            Err(error) => return Err(broken(error)),
+        };
+        let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(NoEngine::Broken("no pipes".into()));
+        };
+        // Without its input the process ends.
+        let calls = calls_of(child.id()).map_err(broken)?;
+        let hex = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let settings = json!({
+            "calls": calls.map::<String, _>(hex),
+            "temporary": options.temporary.as_deref().map(|path| path.to_string_lossy()),
+            "swapped_with_root": options.swapped_with_root,
+        });
+        // A Python without DuckDB reads nothing; its exit code shows that.
+        let _ = input.write_all(format!("{settings}\n").as_bytes());
+        let mut lines = BufReader::new(output).lines();
+        match lines.next().transpose().map_err(broken)? {
+            Some(line) if line == READY_LINE => {
+                Ok(Self { python: python.to_owned(), child, input, lines })
+            }
+            Some(line) => {
+                let said = read(&line).ok().and_then(|value| failure(&value));
+                let what = said.map_or("it is no engine".to_owned(), |error| error.to_string());
+                Err(NoEngine::Broken(what))
+            }
+            None => {
+                let status = child.wait().map_err(broken)?;
+                match status.code() {
+                    Some(NO_DUCKDB) => Err(NoEngine::NoPackage),
+                    _ => Err(NoEngine::Broken(format!("exited without an answer, {status}"))),
+                }
+            }
+        }
+    }
+}
+
 impl Query<'_> {
-    /// Runs the query in the first Python that has DuckDB.
+    /// Runs the query in the first Python that has DuckDB, with the rights of the calling thread.
     ///
     /// # Errors
     /// [`QueryError`].
     pub fn ask(&self) -> Result<Answered, QueryError> {
+        let candidates = pythons();
+        for python in &candidates {
+            match Engine::start(python, &EngineOptions::default(), |_| Ok(None)) {
+                Ok(engine) => return self.ask_of(engine),
+                Err(NoEngine::NotFound | NoEngine::NoPackage) => {}
+                Err(NoEngine::Broken(what)) => {
+                    let python = python.display().to_string();
+                    return Err(QueryError::Broken { python, what });
+                }
+            }
+        }
+        Err(no_engine(&candidates))
+    }
+
+    /// Asks an engine that is ready.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub fn ask_of(&self, engine: Engine) -> Result<Answered, QueryError> {
         let shown = self.tree.display();
         let failed = |what: String| QueryError::Failed(format!("{shown}: {what}"));
         let tree = std::path::absolute(self.tree).map_err(|error| failed(error.to_string()))?;
         let tree = tree.to_str().ok_or_else(|| {
             failed("DuckDB cannot open a folder whose path is not UTF-8: rename it".to_owned())
         })?;
-        let candidates = pythons();
-        for python in &candidates {
-            if let Some(answered) = self.ask_one(python, tree)? {
-                return Ok(answered);
-            }
-        }
-        let names: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
-        Err(QueryError::NoEngine { looked: names.join(", ") })
-    }
-
-    /// Returns `None` if the program does not exist or has no DuckDB.
-    fn ask_one(&self, python: &Path, tree: &str) -> Result<Option<Answered>, QueryError> {
+        let Engine { python, mut child, mut input, mut lines } = engine;
         let broken =
             |what: String| QueryError::Broken { python: python.display().to_string(), what };
-        let mut command = Command::new(python);
-        command.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = match command.spawn() {
-            Ok(child) => child,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(broken(error.to_string())),
-        };
         let request = json!({
             "tree": tree,
             "sql": self.sql,
             "from_ns": self.span.from_ns,
             "to_ns": self.span.to_ns,
         });
-        if let Some(mut input) = child.stdin.take() {
-            // A Python without DuckDB reads nothing; its exit code shows that.
-            let _ = input.write_all(request.to_string().as_bytes());
-        }
-        let Some(output) = child.stdout.take() else { return Err(broken("no output".into())) };
-        let mut lines = BufReader::new(output).lines();
+        // If it has ended, it has no answer, which is seen below.
+        let _ = input.write_all(request.to_string().as_bytes());
+        drop(input);
         let first = lines.next().transpose().map_err(|error| broken(error.to_string()))?;
         let Some(first) = first else {
             let status = child.wait().map_err(|error| broken(error.to_string()))?;
-            return match status.code() {
-                Some(NO_DUCKDB) => Ok(None),
-                _ => Err(broken(format!("exited without an answer, {status}"))),
-            };
+            return Err(broken(format!("exited without an answer, {status}")));
         };
         let head = read(&first).map_err(&broken)?;
         if let Some(error) = failure(&head) {
@@ -143,8 +239,14 @@ impl Query<'_> {
             values.map(|value| value.as_str().unwrap_or_default().to_owned()).collect()
         };
         let (columns, types) = (texts("columns"), texts("types"));
-        Ok(Some(Answered { columns, types, lines, child }))
+        Ok(Answered { columns, types, lines, child })
     }
+}
+
+/// Returns the error if none of these Pythons has DuckDB.
+pub fn no_engine(looked: &[PathBuf]) -> QueryError {
+    let names: Vec<_> = looked.iter().map(|path| path.display().to_string()).collect();
+    QueryError::NoEngine { looked: names.join(", ") }
 }
 
 impl Answered {
@@ -190,8 +292,9 @@ fn failure(value: &Value) -> Option<QueryError> {
     }
 }
 
-/// Returns the Pythons that may have DuckDB, the likeliest first.
-fn pythons() -> Vec<PathBuf> {
+/// Returns the Pythons that may have DuckDB, the likeliest first. A name without a slash is looked
+/// up in `PATH`.
+pub fn pythons() -> Vec<PathBuf> {
     if let Some(python) = std::env::var_os(VARIABLE) {
         return vec![python.into()];
     }

@@ -4,6 +4,7 @@ pub mod claim;
 pub mod direct;
 pub mod inode;
 pub mod late;
+pub mod lent;
 pub mod locked;
 pub mod mounts;
 pub mod temporary;

@@ -41,6 +41,13 @@ pub fn mount_memory(over: &Path) -> io::Result<()> {
     )
 }
 
+/// Mounts a small empty folder in memory over a directory. All may search it, and root may write.
+pub(crate) fn mount_empty(over: &Path) -> io::Result<()> {
+    let over = CString::new(over.as_os_str().as_bytes())?;
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    mount(c"tmpfs", &over, c"tmpfs", flags, c"size=1m,mode=0755")
+}
+
 /// Mounts sysfs over a directory. It shows the interfaces of the calling thread's network.
 ///
 /// # Errors

@@ -6,7 +6,9 @@
 //! Source: network_namespaces(7), unshare(2).
 
 use std::ffi::{CStr, CString};
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::OwnedFd;
 
 /// Moves only the calling thread into a new network namespace, whose only interface is a loopback
 /// that is down.
@@ -57,27 +59,61 @@ pub fn interface_name(index: u32) -> String {
 /// # Errors
 /// Errors from the kernel: `EPERM` if an administrator disabled it, `ENOSPC` if there are too many.
 pub fn try_user_namespace() -> io::Result<()> {
-    // All of them are as wide as the kernel reads them: a variadic call widens nothing.
-    let flags = libc::c_long::from(libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::SIGCHLD);
-    let none: libc::c_long = 0;
-    // SAFETY: without CLONE_VM this is fork(2): the child has a copy of our memory, and we request
-    // no stack or thread number.
-    let child = unsafe { libc::syscall(libc::SYS_clone, flags, none, none, none, none) };
-    match child {
+    match clone_into(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) {
         ..0 => Err(io::Error::last_os_error()),
         // SAFETY: the child touches none of the memory copied from a multi-threaded process: it
         // exits immediately, and runs no exit handlers.
         0 => unsafe { libc::_exit(0) },
-        child => {
-            let (child, nowhere) = (child as libc::pid_t, std::ptr::null_mut());
-            // SAFETY: the status pointer is null, so the call writes no memory.
-            while unsafe { libc::waitpid(child, nowhere, 0) } < 0 {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
-                }
+        child => wait_for(child as libc::pid_t),
+    }
+}
+
+/// Makes a user namespace with these maps of users and groups, which has no process.
+///
+/// # Errors
+/// As for [`try_user_namespace`]; `EPERM` without `CAP_SETUID` and `CAP_SETGID`.
+pub(crate) fn user_namespace_of(users: &str, groups: &str) -> io::Result<OwnedFd> {
+    let child = match clone_into(libc::CLONE_NEWUSER) {
+        ..0 => return Err(io::Error::last_os_error()),
+        // SAFETY: the child touches none of the memory copied from a multi-threaded process: it
+        // makes two system calls that take no memory, and runs no exit handlers.
+        0 => unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+            loop {
+                libc::pause();
             }
-            Ok(())
+        },
+        child => child as libc::pid_t,
+    };
+    let made = (|| {
+        fs::write(format!("/proc/{child}/uid_map"), users)?;
+        fs::write(format!("/proc/{child}/gid_map"), groups)?;
+        File::open(format!("/proc/{child}/ns/user"))
+    })();
+    // SAFETY: the call reads no memory. The child is not waited for yet, so it has its number.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    wait_for(child)?;
+    made.map(OwnedFd::from)
+}
+
+/// Forks into new namespaces. Returns 0 in the child, and a negative number for an error.
+fn clone_into(namespaces: libc::c_int) -> libc::c_long {
+    // All of them are as wide as the kernel reads them: a variadic call widens nothing.
+    let flags = libc::c_long::from(namespaces | libc::SIGCHLD);
+    let none: libc::c_long = 0;
+    // SAFETY: without CLONE_VM this is fork(2): the child has a copy of our memory, and we request
+    // no stack or thread number.
+    unsafe { libc::syscall(libc::SYS_clone, flags, none, none, none, none) }
+}
+
+fn wait_for(child: libc::pid_t) -> io::Result<()> {
+    let nowhere = std::ptr::null_mut();
+    // SAFETY: the status pointer is null, so the call writes no memory.
+    while unsafe { libc::waitpid(child, nowhere, 0) } < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
         }
     }
+    Ok(())
 }

@@ -90,12 +90,29 @@ fn give_up_all() -> io::Result<()> {
     if calls::is_entered() {
         return Ok(());
     }
-    let Some(confinement) = CONFINEMENT.get() else { return drop_capabilities(None) };
+    CONFINEMENT.get().map_or_else(|| drop_capabilities(None), give_up_as)
+}
+
+/// Like [`give_up`], for a thread that keeps what `confinement` says, whatever the process's own
+/// says. Use it to try one confinement after another, each on a thread of its own.
+///
+/// # Errors
+/// As for [`give_up`].
+pub fn give_up_as(confinement: &Confinement) -> io::Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     empty_bounding_set();
     drop_capabilities(confinement.user.as_ref())?;
     confinement.files.as_ref().map_or(Ok(()), Ruleset::enter)?;
     confinement.calls.as_ref().map_or(Ok(()), CallFilter::enter)
+}
+
+/// Restricts the calling thread further, to calls that are also in this list. It has given up its
+/// rights before, by a list that allows this.
+///
+/// # Errors
+/// Errors from the kernel, such as too many filters.
+pub fn narrow(calls: &CallFilter) -> io::Result<()> {
+    calls.enter()
 }
 
 /// Like [`give_up`], for a thread that starts programs chosen by the user: it may still open and

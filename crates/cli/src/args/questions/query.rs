@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use burstline_sys::users::Account;
 use clap::Args;
 
 use crate::args::moment::{Moment, moment};
@@ -67,6 +68,17 @@ pub(crate) struct QueryArgs {
     /// Print the SQL of a ready question without running it
     #[arg(long, conflicts_with_all = ["csv", "json", "chart"])]
     pub(crate) show: bool,
+
+    /// Become USER, with USER's groups, before the tree is read; needs root. Without it root's
+    /// query becomes nobody, to whom the tree is lent
+    #[arg(
+        short = 'Z',
+        long = "relinquish-privileges",
+        visible_alias = "user",
+        value_name = "USER"
+    )]
+    #[arg(value_parser = values::account)]
+    pub(crate) successor: Option<Account>,
 }
 
 fn time(text: &str) -> Result<u64, String> {

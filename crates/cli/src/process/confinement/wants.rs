@@ -133,12 +133,6 @@ impl Wants {
         let mut wants = Self::default();
         match verb {
             Verb::Fetch(args) => wants.fetch(args),
-            // The user's Python reads the tree, from folders of its own choice.
-            Verb::Query(_) => {
-                wants.takes_user = true;
-                wants.opens_anything = true;
-                wants.calls_anything = true;
-            }
             // Its thread that opens ports and files keeps its rights: it opens more later.
             Verb::Demo(_) => wants.calls.push(Need::Maps),
             // Publishers send text. Extcap also executes `capture`, which names its own.

@@ -26,16 +26,14 @@ pub(crate) fn query(args: &QueryArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("--from must be before --to: no record can be in between"));
     }
     let span = Span { from_ns: args.from, to_ns: args.to };
-    let answer = || {
-        let asked = Query { tree: &args.tree, sql: &sql, span }.ask().map_err(failed)?;
+    confinement::with_engine(&args.tree, args.successor.as_ref(), &|tree, engine| {
+        let asked = Query { tree, sql: &sql, span }.ask_of(engine).map_err(failed)?;
         match (args.csv, args.json) {
             (true, _) => in_rows(asked),
             (_, true) => in_object(asked),
             _ => in_table(args, asked, ready),
         }
-    };
-    // The thread's child, which reads the tree, has no more rights than the thread.
-    confinement::without_rights(answer)??;
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -73,18 +73,11 @@ impl CallFilter {
 
     /// The same, also with calls for files that the job creates later, and for a library.
     pub fn with_late_files(needs: &[Need], late: LateFiles, refusal: Refusal) -> Self {
-        let refused = match refusal {
-            Refusal::Kill => libc::SECCOMP_RET_KILL_PROCESS,
-            Refusal::Log => libc::SECCOMP_RET_LOG,
-        };
         let unlisted = match (refusal, late.has_library) {
             // A driver then does without, as on a kernel that lacks the call.
-            (Refusal::Kill, true) => libc::SECCOMP_RET_ERRNO | libc::EPERM as u32,
-            _ => refused,
+            (Refusal::Kill, true) => Some(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+            _ => None,
         };
-        let mut code = vec![load(ARCHITECTURE_AT), jump(ARCHITECTURE, 1, 0), answer(refused)];
-        code.push(load(NUMBER));
-        let process = std::process::id();
         let is_for = |only: Only| match only {
             Only::With(need) => needs.contains(&need),
             Only::Rings => late.has_rings,
@@ -94,10 +87,50 @@ impl CallFilter {
             Only::Ports => late.opens_ports,
             Only::Library => late.has_library,
             Only::LibraryPeers => late.has_library_peers,
+            Only::Starts | Only::Answers => false,
         };
-        let rows = rows().filter(|row| row.only.is_none_or(is_for));
-        code.extend(tree(&spans(rows, process, refused), unlisted));
+        Self::of(is_for, &[std::process::id()], refusal, unlisted)
+    }
+
+    /// Makes the filter of a thread that starts a program of the user, and of the program until it
+    /// enters [`for_answers`](Self::for_answers). It opens no socket, and signals nobody.
+    pub fn for_start(refusal: Refusal) -> Self {
+        Self::of(|only| only == Only::Starts, &[], refusal, None)
+    }
+
+    /// Makes the filter of a program that answers questions about files, and of the threads that
+    /// ask it: it opens no socket, starts no program, maps no code, and signals `processes` only.
+    pub fn for_answers(processes: &[u32], refusal: Refusal) -> Self {
+        Self::of(|only| only == Only::Answers, processes, refusal, None)
+    }
+
+    /// `unlisted` answers a call that is in no row, if not as a refused one.
+    fn of(
+        is_for: impl Fn(Only) -> bool,
+        processes: &[u32],
+        refusal: Refusal,
+        unlisted: Option<u32>,
+    ) -> Self {
+        let refused = match refusal {
+            Refusal::Kill => libc::SECCOMP_RET_KILL_PROCESS,
+            Refusal::Log => libc::SECCOMP_RET_LOG,
+        };
+        let mut code = vec![load(ARCHITECTURE_AT), jump(ARCHITECTURE, 1, 0), answer(refused)];
+        code.push(load(NUMBER));
+        let rows = rows().filter(|row| row.only.is_none_or(&is_for));
+        code.extend(tree(&spans(rows, processes, refused), unlisted.unwrap_or(refused)));
         Self(code)
+    }
+
+    /// Returns the instructions as the kernel reads them, 8 bytes each, for a program that enters
+    /// the filter by itself.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let bytes = |one: &libc::sock_filter| {
+            let [first, second] = one.code.to_ne_bytes();
+            let [a, b, c, d] = one.k.to_ne_bytes();
+            [first, second, one.jt, one.jf, a, b, c, d]
+        };
+        self.0.iter().flat_map(bytes).collect()
     }
 
     /// Restricts the calling thread, and those it starts, to these calls. It already has
@@ -130,7 +163,7 @@ struct Span {
 }
 
 /// Sorts the rows by number. Consecutive calls that are always allowed become one span.
-fn spans(rows: impl Iterator<Item = Row>, process: u32, refused: u32) -> Vec<Span> {
+fn spans(rows: impl Iterator<Item = Row>, processes: &[u32], refused: u32) -> Vec<Span> {
     let mut rows: Vec<_> = rows.collect();
     rows.sort_by_key(|row| (row.number as u32, row.only.is_none()));
     // A row for a job's need replaces the row for every job. For two needs the list's order
@@ -145,7 +178,7 @@ fn spans(rows: impl Iterator<Item = Row>, process: u32, refused: u32) -> Vec<Spa
                 span.last = number;
             }
             _ => {
-                let code = code_of(row.rule, process, refused);
+                let code = code_of(row.rule, processes, refused);
                 spans.push(Span { first: number, last: number, code });
             }
         }
@@ -177,7 +210,7 @@ fn tree(spans: &[Span], unlisted: u32) -> Vec<libc::sock_filter> {
 }
 
 /// Returns the instructions of a rule: each path through them ends with an answer.
-fn code_of(rule: Rule, process: u32, refused: u32) -> Vec<libc::sock_filter> {
+fn code_of(rule: Rule, processes: &[u32], refused: u32) -> Vec<libc::sock_filter> {
     let allowed = answer(libc::SECCOMP_RET_ALLOW);
     let error = |number: i32| answer(libc::SECCOMP_RET_ERRNO | number as u32);
     match rule {
@@ -217,8 +250,8 @@ fn code_of(rule: Rule, process: u32, refused: u32) -> Vec<libc::sock_filter> {
             allowed,
             answer(refused),
         ],
-        Rule::Own => one_of(0, &[process], &[], answer(refused)),
-        Rule::OwnLimits => one_of(0, &[0, process], &[], answer(refused)),
+        Rule::Own => one_of(0, processes, &[], answer(refused)),
+        Rule::OwnLimits => one_of(0, &[&[0], processes].concat(), &[], answer(refused)),
     }
 }
 

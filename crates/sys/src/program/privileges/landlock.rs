@@ -24,7 +24,7 @@ use std::ptr;
 
 use rustix::fs::OFlags;
 
-use crate::inode::open_path;
+use crate::inode::{folder_of, open_path};
 
 const EXECUTE: u64 = 1;
 const WRITE_FILE: u64 = 1 << 1;
@@ -162,6 +162,26 @@ impl Ruleset {
         self.allow_beneath(&parent, access)
     }
 
+    /// Allows to read a file, or everything beneath a folder, and to start programs there. What is
+    /// missing is left out.
+    ///
+    /// # Errors
+    /// Errors from the kernel about the rule.
+    pub fn allow_programs(&self, path: &Path) -> io::Result<()> {
+        self.allow_rights(path, EXECUTE | READ_FILE | READ_DIR)
+    }
+
+    /// Allows to write, create and remove files and folders beneath a folder, and to remove the
+    /// folder itself, if it is empty, and others beside it. What is missing is left out.
+    ///
+    /// # Errors
+    /// Errors from the kernel about the rule.
+    pub fn allow_temporary(&self, folder: &Path) -> io::Result<()> {
+        self.allow(folder, Access::Write)?;
+        self.allow_rights(folder_of(folder), REMOVE_DIR)?;
+        self.allow_rights(folder, REMOVE_DIR)
+    }
+
     /// Allows connections to a TCP port, on any host.
     ///
     /// # Errors
@@ -174,8 +194,12 @@ impl Ruleset {
         self.add(RULE_NET_PORT, &raw const rule)
     }
 
+    fn allow_rights(&self, path: &Path, wanted: u64) -> io::Result<()> {
+        let Ok(parent) = open_path(path, OFlags::empty()) else { return Ok(()) };
+        self.allow_rights_beneath(&parent, wanted)
+    }
+
     fn allow_beneath(&self, parent: &File, access: Access) -> io::Result<()> {
-        let of_kind = if parent.metadata()?.is_dir() { u64::MAX } else { OF_FILES };
         let wanted = match access {
             Access::Read => READ_FILE | READ_DIR,
             // No devices, which no job creates, and no programs.
@@ -184,6 +208,11 @@ impl Ruleset {
                 self.handled & !never
             }
         };
+        self.allow_rights_beneath(parent, wanted)
+    }
+
+    fn allow_rights_beneath(&self, parent: &File, wanted: u64) -> io::Result<()> {
+        let of_kind = if parent.metadata()?.is_dir() { u64::MAX } else { OF_FILES };
         let allowed = wanted & of_kind & self.handled;
         let rule = Beneath { allowed, parent: parent.as_raw_fd() };
         self.add(RULE_PATH_BENEATH, &raw const rule)

@@ -50,6 +50,10 @@ pub(super) enum Only {
     Ports,
     Library,
     LibraryPeers,
+    /// Starts a program of the user.
+    Starts,
+    /// Answers questions with that program, or is it.
+    Answers,
 }
 
 #[derive(Clone, Copy)]
@@ -100,9 +104,9 @@ pub(super) enum Rule {
         with: u32,
         without: u32,
     },
-    /// Allowed for this process.
+    /// Allowed for the filter's processes.
     Own,
-    /// Allowed for this process, which may also be given as 0.
+    /// Allowed for these, and for the caller, which is given as 0.
     OwnLimits,
 }
 
@@ -148,6 +152,14 @@ const fn without_ids(argument: u32) -> Rule {
 
 const fn only(only: Only, number: c_long, rule: Rule) -> Row {
     Row { number, rule, only: Some(only) }
+}
+
+const fn starts(number: c_long) -> Row {
+    only(Only::Starts, number, Rule::Allowed)
+}
+
+const fn answers(number: c_long) -> Row {
+    only(Only::Answers, number, Rule::Allowed)
 }
 
 const fn only_for(need: Need, number: c_long, rule: Rule) -> Row {
@@ -240,6 +252,11 @@ const LIST: &[Row] = &[
     with(libc::SYS_clone, Rule::Thread { with: libc::CLONE_THREAD as u32, without: NAMESPACES }),
     // Its flags are in memory, where a filter cannot see them: libc then calls clone.
     with(libc::SYS_clone3, Rule::Fails(libc::ENOSYS)),
+    // A question takes no socket: its program has pipes.
+    only(Only::Starts, libc::SYS_socket, Rule::Fails(libc::EPERM)),
+    only(Only::Answers, libc::SYS_socket, Rule::Fails(libc::EPERM)),
+    only(Only::Starts, libc::SYS_socketpair, Rule::Fails(libc::EPERM)),
+    only(Only::Answers, libc::SYS_socketpair, Rule::Fails(libc::EPERM)),
     // Before the narrower row: if a job has both needs, the first row counts.
     only(
         Only::Names,
@@ -331,6 +348,44 @@ const LIST: &[Row] = &[
     only(Only::Library, libc::SYS_sched_setparam, Rule::Allowed),
     only(Only::Library, libc::SYS_sched_get_priority_max, Rule::Allowed),
     only(Only::Library, libc::SYS_sched_get_priority_min, Rule::Allowed),
+    // To start a program: code is mapped, and a shell may be what starts it. Namespaces, and
+    // signals to processes whose number is not known yet, are refused.
+    starts(libc::SYS_execve),
+    starts(libc::SYS_execveat),
+    starts(libc::SYS_mmap),
+    starts(libc::SYS_mprotect),
+    starts(libc::SYS_prctl),
+    starts(libc::SYS_seccomp),
+    starts(libc::SYS_waitid),
+    starts(libc::SYS_chdir),
+    starts(libc::SYS_fchdir),
+    starts(libc::SYS_umask),
+    starts(libc::SYS_setsid),
+    starts(libc::SYS_getsid),
+    starts(libc::SYS_getpgid),
+    starts(libc::SYS_setpgid),
+    starts(libc::SYS_setitimer),
+    starts(libc::SYS_getitimer),
+    only(Only::Starts, libc::SYS_clone, Rule::WithoutBits { argument: 0, bits: NAMESPACES }),
+    only(Only::Starts, libc::SYS_kill, Rule::Fails(libc::EPERM)),
+    only(Only::Starts, libc::SYS_tgkill, Rule::Fails(libc::EPERM)),
+    #[cfg(target_arch = "x86_64")]
+    starts(libc::SYS_fork),
+    #[cfg(target_arch = "x86_64")]
+    starts(libc::SYS_vfork),
+    #[cfg(target_arch = "x86_64")]
+    starts(libc::SYS_getpgrp),
+    #[cfg(target_arch = "x86_64")]
+    starts(libc::SYS_getrlimit),
+    #[cfg(target_arch = "x86_64")]
+    starts(libc::SYS_mkdir),
+    // DuckDB opens the tree by names below it, and makes folders for what does not fit in memory.
+    answers(libc::SYS_chdir),
+    answers(libc::SYS_mkdirat),
+    #[cfg(target_arch = "x86_64")]
+    answers(libc::SYS_mkdir),
+    #[cfg(target_arch = "x86_64")]
+    answers(libc::SYS_rmdir),
     // Not a call: a debugger that skips a call replaces its number by -1.
     allowed(-1),
     // Reads and writes.
