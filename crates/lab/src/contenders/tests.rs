@@ -56,13 +56,77 @@ fn contenders_with_packets_in_this_process_say_their_pages() {
     }
 }
 
-/// Runs a contender in memory for a few packets.
+/// A side that takes more frames than were injected is an error of its adapter.
+#[test]
+#[cfg(feature = "dpdk")]
+fn live_frames_come_through_drivers_of_dpdk_and_of_ours() {
+    if burstline_testbed::Bed::or_skip().is_none() {
+        return;
+    }
+    for (name, work) in [
+        ("dpdk-pipeline", Work::PipelineLive),
+        ("burstline-pipeline", Work::PipelineLive),
+        ("dpdk-merge-ordered", Work::MergeLive),
+        ("burstline-merge", Work::MergeLive),
+    ] {
+        let sample = short_turn(named(name).unwrap(), work, None);
+        let mpps = sample.figures["mpps"].value;
+        assert!(mpps > 0.0, "{name}: {mpps}");
+    }
+}
+
+/// The pieces of the next test, in a process of their own: they start EAL without huge pages.
+#[test]
+#[cfg(feature = "dpdk")]
+#[ignore = "another test runs it"]
+fn pieces_in_a_process() {
+    for piece in [
+        "merge-log",
+        "merge-mbuf",
+        "merge-mbuf-ordered",
+        "log-turns-60",
+        "mbuf-turns-60",
+        "log-driver-turns-60",
+        "mbuf-driver-turns-60",
+        "spread-copy",
+        "spread-share",
+        "spread-mbuf",
+    ] {
+        assert_eq!(do_rounds(piece, 2), Some(Ok(())), "{piece}");
+    }
+    assert_eq!(do_rounds("mbuf-turns-59", 2), None, "too short for a packet");
+}
+
+/// Pieces whose instructions valgrind counts; a packet or an mbuf that is missing is an error.
+#[test]
+#[cfg(feature = "dpdk")]
+fn pieces_whose_instructions_are_counted_run_whole() {
+    let name = "contenders::tests::pieces_in_a_process";
+    let mut pieces = std::process::Command::new(std::env::current_exe().unwrap());
+    let done = pieces.args([name, "--exact", "--ignored"]).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+fn memory_is_touched_in_order_and_in_none() {
+    for name in ["pages-4k", "layout-contiguous", "layout-shuffled"] {
+        let sample = short_turn(named(name).unwrap(), Work::Touch, None);
+        assert!(sample.figures["packets"].value >= f64::from(PACKETS), "{name}");
+    }
+}
+
+/// Few packets: these tests are not optimised.
+const PACKETS: u32 = 1 << 13;
+
+/// Runs a contender for a few packets.
 fn short_turn(adapter: &dyn Adapter, work: Work, case: Option<&str>) -> Sample {
     let cores = burstline_sys::affinity::allowed_cores().unwrap();
     let places = Places { generator: cores[0], contender: vec![cores[cores.len() - 1]] };
     let stop = Arc::new(AtomicBool::new(false));
     let searches = Searches::default();
-    let job = Job { case, packets: Some(1 << 16), ..Job::new(work, places, &stop, &searches) };
+    let job =
+        Job { case, packets: Some(PACKETS.into()), ..Job::new(work, places, &stop, &searches) };
     // On a separate thread, because it pins its thread.
     measure(adapter, &job).unwrap()
 }

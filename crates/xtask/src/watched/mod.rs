@@ -24,8 +24,8 @@ use crate::tree::Tree;
 use blocks::Block;
 use coverage::Coverage;
 
-/// Lists the tests of Rust that the page names, a line each: crate, program, a regular expression
-/// for the harness's name, and the name on the page. The program is `lib`, or one of `tests/`.
+/// Lists the tests that the page names, a line each: crate, program, a regular expression for the
+/// harness's name, and the name on the page. The program is `lib`, one of `tests/`, or `pytest`.
 pub(crate) fn tests(tree: &Tree) -> String {
     let rows = tree.file(PAGE).map(|page| tested::rows(&page.text)).unwrap_or_default();
     let mut lines: Vec<String> = rows.iter().flat_map(Row::full_tests).filter_map(line).collect();
@@ -35,6 +35,10 @@ pub(crate) fn tests(tree: &Tree) -> String {
 }
 
 fn line(test: String) -> Option<String> {
+    if let Some((path, function)) = test.split_once(".py::") {
+        let folder = path.split('/').nth(1)?;
+        return Some(format!("{folder}\tpytest\t{function}\t{test}\n"));
+    }
     let (path, function) = test.split_once(".rs::")?;
     let mut parts: Vec<&str> = path.strip_prefix("crates/")?.split('/').collect();
     if matches!(parts.last(), Some(&("mod" | "lib" | "main"))) {
@@ -228,6 +232,9 @@ mod tests {
         assert_eq!(fields[2][..3], ["log", "log", "(::)?([a-z_]*tests::)?y"]);
         assert_eq!(fields[3][..3], ["log", "s", "(::)?([a-z_]*tests::)?z"]);
         assert_eq!(fields.len(), 4);
+        let page = "## `python`\n| `src/a.rs` | `tests/test_a.py::test_b` |\n";
+        let line = "python\tpytest\ttest_b\tcrates/python/tests/test_a.py::test_b\n";
+        assert_eq!(tests(&tree(page)), line);
     }
 
     #[test]

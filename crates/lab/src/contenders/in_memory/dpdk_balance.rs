@@ -137,4 +137,68 @@ mod tests {
         assert!(DpdkBalance.own(&said(10), 14).unwrap_err().starts_with("received, but"));
         assert!(DpdkBalance.own("ready: 2 workers\n", 14).is_err());
     }
+
+    /// Makes this program the balancer, with these arguments.
+    #[cfg(feature = "dpdk")]
+    const ARGUMENTS: &str = "BURSTLINE_TEST_DPDK_BALANCE";
+
+    /// The balancer of the next test, in a process of its own: it starts EAL by itself.
+    #[test]
+    #[cfg(feature = "dpdk")]
+    #[ignore = "another test runs it"]
+    fn the_program() {
+        let Ok(arguments) = std::env::var(ARGUMENTS) else { return };
+        let arguments: Vec<String> = arguments.split(' ').map(str::to_owned).collect();
+        // Nothing may be printed after the report.
+        std::process::exit(run_balance(&arguments).unwrap().into());
+    }
+
+    /// Returns a capture file of packets whose 30th byte is their number.
+    #[cfg(feature = "dpdk")]
+    fn capture(packets: u8) -> Vec<u8> {
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        // Magic number, version 2.4, time zone, accuracy, longest packet, Ethernet.
+        let mut file: Vec<u8> = words(&[0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65_535, 1]);
+        for number in 0..packets {
+            file.extend::<Vec<u8>>(words(&[1, 0, 60, 60]));
+            let mut packet = [0; 60];
+            packet[29] = number;
+            file.extend(packet);
+        }
+        file
+    }
+
+    #[test]
+    #[cfg(feature = "dpdk")]
+    fn the_program_deals_every_packet_to_a_worker() {
+        use std::io::{BufRead, BufReader, Read};
+        use std::process::{Command, Stdio};
+
+        let folder = burstline_sys::temporary::TemporaryFolder::create("dpdk-balance").unwrap();
+        let file = folder.file("in.pcap");
+        std::fs::write(&file, capture(200)).unwrap();
+        let core = burstline_sys::affinity::allowed_cores().unwrap()[0];
+        let memory = crate::programs::Memory::Small.arguments();
+        let arguments = format!(
+            "dpdk-balance --lcores 0@{core},1@{core},2@{core},3@{core} {memory} --no-pci \
+             --no-telemetry -- --device net_pcap0,rx_pcap={file} --share"
+        );
+        let name = "contenders::in_memory::dpdk_balance::tests::the_program";
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        program.args([name, "--exact", "--ignored", "--nocapture"]).env(ARGUMENTS, arguments);
+        let mut program = program.stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(program.stdout.take().unwrap());
+        let mut said = String::new();
+        while !said.ends_with("ready: 2 workers\n") {
+            assert_ne!(out.read_line(&mut said).unwrap(), 0, "it ended: {said}");
+        }
+        // It takes what its device has before it ends.
+        burstline_testbed::signal(program.id(), "-INT").unwrap();
+        out.read_to_string(&mut said).unwrap();
+        assert!(program.wait().unwrap().success(), "{said}");
+        assert_eq!(DpdkBalance.own(&said, 200).unwrap().delivered, 200, "{said}");
+        let each =
+            "\"workers\":[{\"packets\":100,\"bytes\":6000},{\"packets\":100,\"bytes\":6000}]";
+        assert!(said.contains(each), "{said}");
+    }
 }
