@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use burstline_testbed::{Bed, FAR, NEAR};
+use serde_json::Value;
 
 use crate::support::endless::{Endless, end, spawn, start};
 use crate::support::live::{Live, children, send_frames, send_frames_from, wait_until};
@@ -16,7 +17,8 @@ use crate::support::{Directory, assert_closed, command};
 const NULL: &str = "dpdk:net_null0?huge=no&memory=128&pool=4095";
 const OTHER: &str = "dpdk:net_null1?huge=no&memory=128&pool=4095";
 const MEMORY: &str = "huge=no&memory=128";
-const FRAMES: u64 = 1000;
+/// Fewer than the shortest ring has slots: a busy machine loses none.
+const FRAMES: u64 = 200;
 
 /// Checks that EAL left no file of this process.
 fn assert_nothing_is_left(process: u32) {
@@ -87,6 +89,13 @@ fn a_rotation_goes_on_as_nobody() {
     assert_nothing_is_left(process);
 }
 
+/// Returns what a job has delivered by its last whole line.
+fn delivered(live: &Live) -> u64 {
+    let text = live.text();
+    let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.next_back().map_or(0, |interval| interval["delivered"].as_u64().unwrap_or(0))
+}
+
 /// Kernel interfaces below DPDK's drivers: their sockets and devices were opened by root.
 #[test]
 fn packets_of_interfaces_are_counted_as_nobody() {
@@ -106,9 +115,7 @@ fn packets_of_interfaces_are_counted_as_nobody() {
             NEAR => send_frames(&bed, FRAMES),
             other => send_frames_from(&bed, other, FRAMES),
         };
-        wait_until(&format!("{device}: all came"), || {
-            live.text().contains(&format!("\"delivered\":{FRAMES}"))
-        });
+        wait_until(&format!("{device}: all came"), || delivered(&live) >= FRAMES);
         live.stop();
         assert_nothing_is_left(process);
     }

@@ -12,8 +12,8 @@
 //!
 //! All of these belong to a thread, not to the process. Each thread of a job gives up its own
 //! rights, and a new thread inherits those of its starter. A program that sets no confinement, such
-//! as a user of the library, gives up only its capabilities. Threads that a library started do it in
-//! a signal's handler.
+//! as a user of the library, gives up only its capabilities. Threads that a library started do it
+//! in a signal's handler.
 //!
 //! Invariants:
 //! - P1: there is no way back. A thread that has entered the filter cannot change its user, and a

@@ -15,6 +15,7 @@
 //! Source: seccomp(2), Documentation/userspace-api/seccomp_filter.rst of Linux 6.18.
 
 mod list;
+mod never;
 
 use std::io;
 
