@@ -66,12 +66,12 @@ fn a_query_starts_python_as_nobody() {
         echo \"[\\\"secret $SECRET\\\"]\"\n"
     );
     let python = python(&directory, &script);
-    let mut query = command(&["query", "SELECT 1", &directory.file(""), "--csv"]);
+    let mut query = command(&["query", "SELECT 1", &directory.file("tree"), "--csv"]);
     query.env("BURSTLINE_PYTHON", &python).env("SECRET", "of root");
     let done: Run = query.output().unwrap().into();
     assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
     let sets = ["Inh", "Prm", "Eff", "Bnd", "Amb"].map(|set| format!("Cap{set}: {:016x}\n", 0));
-    let ids = |id: u32| [id.to_string(); 4].map(|id| format!(" {id}")).concat();
+    let ids = |id: u32| [id; 4].map(|id| format!(" {id}")).concat();
     let wanted = format!(
         "said\nUid:{}\nGid:{}\n{}NoNewPrivs: 1\nSeccomp: 2\nspilled\nsecret \n",
         ids(nobody.user),

@@ -29,7 +29,7 @@ use crate::mounts::{enter_new_mounts, mount_empty};
 use crate::namespace::user_namespace_of;
 use crate::users::Account;
 
-/// `MOUNT_ATTR_RDONLY`, `NOSUID`, `NODEV`, `NOEXEC` and `IDMAP`. Source: include/uapi/linux/mount.h.
+/// `MOUNT_ATTR_RDONLY`, `NOSUID`, `NODEV`, `NOEXEC`, `IDMAP`. Source: include/uapi/linux/mount.h.
 const READ_ONLY: u64 = 1;
 const NO_SETUID: u64 = 2;
 const NO_DEVICES: u64 = 4;

@@ -193,7 +193,7 @@ impl<T: Send> Tries<'_, T> {
                         return Ok(Tried::NotLent(error));
                     }
                 }
-                let calls = self.filter(|refusal| CallFilter::for_start(refusal));
+                let calls = self.filter(CallFilter::for_start);
                 privileges::give_up_as(&Confinement { user, files: theirs, calls })?;
                 let engine = match self.start(&options) {
                     Ok(engine) => engine,

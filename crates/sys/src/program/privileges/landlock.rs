@@ -171,8 +171,8 @@ impl Ruleset {
         self.allow_rights(path, EXECUTE | READ_FILE | READ_DIR)
     }
 
-    /// Allows to write, create and remove files and folders beneath a folder, and to remove the
-    /// folder itself, if it is empty, and others beside it. What is missing is left out.
+    /// Allows to write, create and remove files and folders beneath a folder. It may
+    /// itself be removed, if it is empty, and so may others beside it. A missing one is left out.
     ///
     /// # Errors
     /// Errors from the kernel about the rule.

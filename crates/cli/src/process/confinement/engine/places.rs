@@ -59,7 +59,9 @@ impl Places {
             !is_open || !is_in_reach(path, user).unwrap_or(false)
         };
         let places = self.paths().filter(is_closed).map(|path| loan(path, true));
-        let tree = tree.filter(|tree| tree.exists()).map(|tree| loan(tree, false));
+        // A tree that Python is in has programs.
+        let has_programs = |tree: &Path| self.paths().any(|path| path.starts_with(tree));
+        let tree = tree.filter(|tree| tree.exists()).map(|tree| loan(tree, has_programs(tree)));
         places.chain(tree).collect()
     }
 
