@@ -51,7 +51,7 @@ fn confinement(user: Option<Account>, folder: Option<&Path>) -> Confinement {
         files.allow(folder, Access::Write).unwrap();
         files.allow(Path::new(HOSTNAME), Access::Read).unwrap();
     }
-    let late = LateFiles { has_modes: true, has_names: true, is_helper: true, has_rings: false };
+    let late = LateFiles { has_modes: true, has_names: true, is_helper: true };
     let late = if folder.is_some() { late } else { LateFiles::default() };
     let calls = CallFilter::with_late_files(&[Need::Folders], late, Refusal::Kill);
     Confinement { user, files, calls: Some(calls) }

@@ -20,6 +20,7 @@ use std::io;
 use std::path::Path;
 use std::thread;
 
+use burstline_sys::direct::keep_rings;
 use burstline_sys::helper::{self, Grant, GrantKind, HelperOptions};
 use burstline_sys::inode::folder_of;
 use burstline_sys::pcap;
@@ -81,6 +82,9 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
         wants.confinement(refusal).map_err(|error| failed(&error))?;
     if !verb.is_quiet() {
         tell_what_is_not_there(&wants, files.is_some(), calls.is_some());
+    }
+    if calls.is_some() {
+        keep_rings(wants.rings);
     }
     privileges::name_confinement(Confinement { user, files, calls });
     if wants.has_library_threads && !wants.opens_ports_later {
@@ -214,7 +218,7 @@ impl Wants {
         }
         let is_folders = |need: &Need| *need == Need::Folders;
         let needs: Vec<_> = self.calls.iter().copied().filter(is_folders).collect();
-        let late = LateFiles { has_rings: false, is_helper: true, ..self.late };
+        let late = LateFiles { is_helper: true, ..self.late };
         let is_filtered = CallFilter::is_supported();
         let calls = is_filtered.then(|| CallFilter::with_late_files(&needs, late, refusal));
         Ok(Confinement { user: None, files, calls })

@@ -23,6 +23,9 @@ use crate::args::{
 };
 use crate::verbs::{Opens, switch_opens, top_port};
 
+/// The most recordings that have a ring of io_uring each, of those that are opened later.
+const RINGS_MOST: usize = 4;
+
 /// What a job does after it has begun.
 #[derive(Debug, Default)]
 pub(super) struct Wants {
@@ -34,6 +37,8 @@ pub(super) struct Wants {
     pub(super) tcp_ports: Vec<u16>,
     pub(super) calls: Vec<Need>,
     pub(super) late: LateFiles,
+    /// Rings of io_uring for recordings that are opened later.
+    pub(super) rings: usize,
     /// Whether something that is opened later needs the user that started the job: then a helper
     /// has that user, or the job keeps it.
     pub(super) takes_user: bool,
@@ -175,7 +180,9 @@ impl Wants {
         self.have_log(&args.log);
         if args.keep.is_some() {
             self.make_files(args.write(), &args.files);
-            self.late.has_rings = true;
+            // Files of other triggers follow when this one is closed.
+            let stripes = striped_paths(args.write()).map_or(0, |paths| paths.len());
+            self.rings = self.rings.max(stripes.min(RINGS_MOST));
             self.starts_programs_late = args.files.on_close.is_some();
         }
     }
@@ -197,7 +204,7 @@ impl Wants {
             self.opens_anything = true;
             self.takes_user = true;
             self.calls.extend([Need::Maps, Need::Bells]);
-            (self.late.has_rings, self.late.has_names) = (true, true);
+            self.late.has_names = true;
         }
         if targets.iter().any(|target| target.scheme() == "log") {
             make_folder_of_names();
@@ -281,7 +288,10 @@ impl Wants {
         self.takes_descriptors |= is_own_descriptor(Path::new(path)) && !self.command.is_empty();
         self.name_characters = characters_of_names(path);
         self.late.has_modes |= files.mode.is_some() || files.owner.is_some();
-        self.late.has_rings |= files.link_types == LinkTypes::Split;
+        // Recordings that only rotate keep the rings of their first files.
+        if files.link_types == LinkTypes::Split {
+            self.rings = RINGS_MOST;
+        }
         let is_timed = |rotation: Rotation| rotation.naming == FileNaming::Timed;
         let is_timed = files.rotation().is_some_and(is_timed);
         // Invalid paths are rejected where they are used.
