@@ -143,13 +143,9 @@ impl Wants {
                 wants.opens_anything = !has_keys;
                 wants.calls.push(Need::Collector);
             }
-            // The thread that serves metrics asks jobs, at ports that the kernel chooses. It stays
-            // root, because a process of its user could end the service by a signal to it.
-            Verb::Run(_) => {
-                wants.takes_user = true;
-                wants.opens_anything = true;
-                wants.calls.push(Need::Collector);
-            }
+            // It answers for a service, over connections that the service makes. The service
+            // itself reads nothing of others.
+            Verb::Run(args) if args.answers => {}
             Verb::Lab(args) => match &args.what {
                 Lab::Rfc2544(args) => {
                     wants.use_ports(args.tx.iter().chain(&args.rx));
