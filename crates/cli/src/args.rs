@@ -261,7 +261,10 @@ impl Verb {
 
     /// Returns whether the service started this process.
     pub(crate) fn is_supervised(&self) -> bool {
-        self.job().is_some_and(|job| job.is_supervised)
+        match self {
+            Self::Run(args) => args.answers,
+            _ => self.job().is_some_and(|job| job.is_supervised),
+        }
     }
 
     /// Splits the positional arguments into sources and filter.

@@ -72,12 +72,24 @@ pub(crate) fn ask(
     path: &str,
     patience: &Patience,
 ) -> Result<Answer, Unanswered> {
-    let Patience { connect, silence, whole } = *patience;
+    let begun = Instant::now();
+    let stream = TcpStream::connect_timeout(&address, patience.connect)?;
+    let whole = patience.whole.map(|whole| whole.saturating_sub(begun.elapsed()));
+    ask_over(stream, &address.to_string(), path, &Patience { whole, ..*patience })
+}
+
+/// The same over a connection that has been begun. `host` names the server in the request.
+pub(crate) fn ask_over(
+    mut stream: TcpStream,
+    host: &str,
+    path: &str,
+    patience: &Patience,
+) -> Result<Answer, Unanswered> {
+    let Patience { silence, whole, .. } = *patience;
     let until = whole.map(|whole| Instant::now() + whole);
-    let mut stream = TcpStream::connect_timeout(&address, connect)?;
     stream.set_read_timeout(Some(silence))?;
     stream.set_write_timeout(Some(silence))?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = Answer(BufReader::new(Timed { stream, silence, until }));
     let status = answer.line()?;

@@ -82,11 +82,6 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Returns a place with metrics only.
-    pub(crate) fn of_metrics(address: SocketAddr) -> Self {
-        Self { metrics: Some(address), ..Self::default() }
-    }
-
     pub(crate) fn of(args: &JobArgs) -> Self {
         Self {
             metrics: args.metrics,
@@ -139,6 +134,17 @@ fn random_token() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// Listens at an address. Called before privileges are dropped, since low ports need them.
+pub(crate) fn listen(flag: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
+    let bound = TcpListener::bind(address).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    });
+    bound.map_err(|error| {
+        Failure::new(format!("{flag} {address}: {error}; name another port, or stop its owner"))
+    })
+}
+
 /// A listening socket and what it serves.
 #[derive(Debug)]
 struct Door {
@@ -151,15 +157,8 @@ struct Door {
 }
 
 impl Door {
-    /// Listens at an address. Called before privileges are dropped, since low ports need them.
     fn bind(flag: &str, address: SocketAddr) -> Result<Self, Failure> {
-        let bound = TcpListener::bind(address).and_then(|listener| {
-            listener.set_nonblocking(true)?;
-            Ok(listener)
-        });
-        let listener = bound.map_err(|error| {
-            Failure::new(format!("{flag} {address}: {error}; name another port, or stop its owner"))
-        })?;
+        let listener = listen(flag, address)?;
         Ok(Self { listener, has_metrics: false, has_page: false, token: None, is_given: false })
     }
 
@@ -263,6 +262,13 @@ impl Server {
         }
         let server = Self { doors, ..Self::default() };
         Ok((!server.doors.is_empty()).then_some(server))
+    }
+
+    /// Serves metrics at a socket of [`listen`].
+    pub(crate) fn of_metrics(listener: TcpListener) -> Self {
+        let door =
+            Door { listener, has_metrics: true, has_page: false, token: None, is_given: false };
+        Self { doors: vec![door], ..Self::default() }
     }
 
     /// Returns whether it has a listener from the service that started the job.

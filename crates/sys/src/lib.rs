@@ -19,6 +19,7 @@
 //!   readiness  sleep until a descriptor is ready   privileges  give up unneeded rights
 //!   seqpacket  local sockets that keep messages apart, and the peer's credentials
 //!   rights     descriptors that are sent with the bytes of a local socket
+//!   tcp        connections that nobody waits for
 //!   event      a flag to sleep on                  claim       a file with one owner at a time
 //!   inode      a file found once, whatever its name refers to later
 //!   temporary  folders for temporary files that no other user can touch
@@ -69,5 +70,5 @@ pub use network::{
 #[cfg(not(miri))]
 pub use program::stack;
 pub use program::{helper, limits, machine, privileges, process, signals, usage, users};
-pub use sockets::{foreign, option, raw_socket, rights, seqpacket};
+pub use sockets::{foreign, option, raw_socket, rights, seqpacket, tcp};
 pub use waiting::{calendar, clock, event, futex, readiness};

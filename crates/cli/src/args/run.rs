@@ -65,6 +65,10 @@ pub(crate) struct RunArgs {
     /// port of 127.0.0.1. Each line has its job as site_job="NAME"
     #[arg(long, value_name = "ADDRESS", value_parser = values::socket_address)]
     pub(crate) metrics: Option<SocketAddr>,
+
+    /// It answers for a service that has started it: standard input is the line to it.
+    #[arg(long, hide = true)]
+    pub(crate) answers: bool,
 }
 
 /// How events are printed.

@@ -24,6 +24,7 @@ use std::path::Path;
 use std::thread;
 
 use burstline_port::{Address, load_for_job};
+use burstline_sys::direct::keep_rings;
 use burstline_sys::helper::{self, Extension, Grant, GrantKind, HelperOptions, Loader, Porter};
 use burstline_sys::inode::folder_of;
 use burstline_sys::privileges::{
@@ -90,6 +91,9 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
         wants.confinement(refusal).map_err(|error| failed(&error))?;
     if !verb.is_quiet() {
         tell_what_is_not_there(&wants, files.is_some(), calls.is_some());
+    }
+    if calls.is_some() {
+        keep_rings(wants.rings);
     }
     privileges::name_confinement(Confinement { user, files, calls });
     if wants.has_library_threads && !wants.opens_ports_later {
@@ -272,7 +276,6 @@ impl Wants {
         self.opens_anything |= self.starts_programs_late || self.has_door;
         self.calls_anything |= self.starts_programs_late;
         self.opens_ports_later |= self.has_door;
-        self.late.has_rings |= self.has_door;
         self.settle();
     }
 

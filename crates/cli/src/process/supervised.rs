@@ -2,7 +2,7 @@
 //! socket.
 //!
 //! ```text
-//!   job ◄──1 byte, [listener]── service      before it starts: the socket for queries
+//!   job ◄──1 byte, [socket]──── service      before it starts: the listener for queries
 //!   job ──────"serving\n"──────► service     once, if it got a listener: it answers there
 //!   job ──────"started\n"──────► service     once, when its threads run
 //!   job ◄─────────end────────── service      when the service exits, even by SIGKILL: the job ends
@@ -17,7 +17,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::TcpListener;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -31,14 +31,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 static LINE: OnceLock<File> = OnceLock::new();
 
-/// The listener that the service passed, until the server takes it.
-static GIVEN: Mutex<Option<TcpListener>> = Mutex::new(None);
+/// The socket that the service passed, until it is taken.
+static GIVEN: Mutex<Option<OwnedFd>> = Mutex::new(None);
 
-/// Takes the listener from the service, and starts to watch for the service's end.
+/// Takes the socket from the service, and starts to watch for the service's end.
 pub(crate) fn begin() -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::new(format!("the connection to the service: {error}"));
     let line = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
-    let given = rights::receive_one(&line).map_err(failed)?.map(TcpListener::from);
+    let given = rights::receive_one(&line).map_err(failed)?;
     *GIVEN.lock().unwrap_or_else(PoisonError::into_inner) = given;
     let _ = LINE.set(line.try_clone().map_err(failed)?);
     let listener = thread::Builder::new().name("supervised".to_owned()).spawn(move || {
@@ -73,6 +73,12 @@ pub(crate) const STARTED: &str = "started";
 
 /// Takes the listener that the service passed, if there is one.
 pub(crate) fn take_listener() -> Option<TcpListener> {
+    take_given().map(TcpListener::from)
+}
+
+/// Takes the socket that the service passed, if there is one. What it is depends on the verb: a
+/// job gets a listener, the process for the service's metrics the line for its questions.
+pub(crate) fn take_given() -> Option<OwnedFd> {
     GIVEN.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 

@@ -6,7 +6,8 @@
 //!                  policy: when to restart      │  └─────events──────┘
 //!                                               ├──► journal: text or JSON lines
 //!                                               ├──► notify: systemd, or a similar manager
-//!                                               └──► figures: the metrics of all jobs
+//!                                               └──► board ──► figures: the metrics of all jobs,
+//!                                                              in a process without rights
 //! ```
 //!
 //! The service itself receives no packets. A job is a child process running this program, with its
@@ -15,8 +16,11 @@
 //! Invariants:
 //! - U1: nothing starts from a file with a fault, and a reload with one changes nothing.
 //! - U2: only the supervisor's thread changes the state of a job; others send it events.
-//! - U3: no job outlives the service: see [`supervised`](crate::supervised).
+//! - U3: no process of it outlives the service: see [`supervised`](crate::supervised).
+//! - U4: the service, which keeps its rights, reads nothing of scrapers, and of jobs only what they
+//!   print and say at their connection.
 
+mod board;
 mod child;
 mod figures;
 mod journal;
@@ -40,6 +44,9 @@ use supervisor::Supervisor;
 
 /// Runs the jobs of a file, or only checks the file.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+    if args.answers {
+        return figures::serve();
+    }
     let site = Site::read(&args.file).map_err(|faults| {
         let (path, count) = (args.file.display(), faults.len());
         faults.iter().for_each(|fault| complain(&format!("{path}:{fault}")));

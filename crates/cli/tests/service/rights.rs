@@ -1,14 +1,18 @@
 //! Rights of verbs that ask jobs and publishers, whose answers are not trusted, and of the service.
 
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
 
 use burstline_testbed::Terminal;
 
 use crate::run_metrics;
 use crate::support::live::wait_until;
 use crate::support::rights::{
-    assert_all_nobodys, assert_nobodys, can_trace, held, held_by, nobody, reads_without_rights,
-    traced,
+    assert_all_nobodys, assert_nobodys, can_trace, held, nobody, reads_without_rights, traced,
 };
 use crate::support::sharing::Names;
 use crate::support::{Directory, PROGRAM};
@@ -72,8 +76,8 @@ fn no_thread_of_top_has_rights_but_the_one_that_finds_published_names() {
     job.end();
 }
 
-/// The service starts jobs, which give up their own rights. Its thread that answers strangers has
-/// none.
+/// The service starts jobs, which give up their own rights, and a process that answers strangers,
+/// which has none.
 #[test]
 fn the_service_answers_without_rights() {
     let Some(nobody) = nobody() else { return };
@@ -81,10 +85,57 @@ fn the_service_answers_without_rights() {
     let site = format!("[job.one]\nverb = 'count'\nports = '{SOURCE}'\n");
     let (service, address) = run_metrics::start(&directory, &site);
     wait_until("its job answers", || run_metrics::answered(&scraped(&address), "one") == Some(1.0));
-    let serving = held_by(service.id(), "serve");
-    assert!(serving.is_filtered && serving.has_no_new_privileges, "{serving:?}");
-    // A process of nobody could end the service by a signal to a thread of nobody.
-    let said = (serving.user, serving.capabilities, serving.bounding);
-    assert_eq!(said, (0, 0, 0), "{serving:?}");
+    let answering = run_metrics::answering(&service);
+    assert_all_nobodys(answering, &nobody);
     assert_all_nobodys(service.pid("one"), &nobody);
+    // A process of the same user ends the one that answers, and cannot reach the service.
+    let kill = |pid: u32| {
+        let mut command = Command::new("kill");
+        command.uid(nobody.user).gid(nobody.group).arg("-KILL").arg(pid.to_string());
+        command.stderr(Stdio::null()).status().unwrap().success()
+    };
+    assert!(!kill(service.id()));
+    assert!(kill(answering));
+    service.wait_for_count("metrics_started", 2);
+    let next = run_metrics::answering(&service);
+    assert_ne!(next, answering);
+    wait_until("it answers again", || {
+        run_metrics::answered(&scraped(&address), "one") == Some(1.0)
+    });
+    assert_all_nobodys(next, &nobody);
+    let (status, _) = service.stop();
+    assert!(status.success());
+}
+
+/// strace reports that neither the service nor a thread with rights reads what scrapers and jobs
+/// send.
+#[test]
+fn requests_to_the_service_are_read_without_rights() {
+    if !can_trace() {
+        return;
+    }
+    let directory = Directory::new("rights-requests");
+    let site = directory.file("site.toml");
+    let text = "[job.one]\nverb = 'count'\nports = 'gen:?rate=1000&pace=yes&packets=8000'\n";
+    fs::write(&site, text).unwrap();
+    // Nobody else is likely to get the port before the service does.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let scraper = thread::spawn({
+        let address = free.clone();
+        move || {
+            let mut answered = 0;
+            wait_until("it answers", || {
+                let is_there = TcpStream::connect(&address).is_ok();
+                let text = if is_there { scraped(&address) } else { String::new() };
+                answered += u32::from(run_metrics::answered(&text, "one") == Some(1.0));
+                answered >= 2
+            });
+        }
+    });
+    let calls = "trace=read,recvfrom,recvmsg,seccomp,clone,clone3";
+    let run = ["run", &site, "--metrics", &free];
+    let lines = traced(&directory, &["-yy", "-e", calls], &run);
+    scraper.join().unwrap();
+    let reads = reads_without_rights(&lines, "<TCP:");
+    assert!(reads.is_ok_and(|reads| reads >= 4), "{reads:?}");
 }

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use crate::support::live::wait_until;
-use crate::support::service::{Service, ledger};
+use crate::support::service::{Service, is, is_alive, ledger};
 use crate::support::{Directory, run};
 use crate::watched::{asked, scraped};
 use burstline_skip::skip;
@@ -22,6 +22,13 @@ pub(crate) fn start(directory: &Directory, site: &str) -> (Service, String) {
     let address = text.strip_prefix("metrics at http://").unwrap();
     let address = address.strip_suffix("/metrics").unwrap().to_owned();
     (service, address)
+}
+
+/// Returns the process that answers now.
+pub(crate) fn answering(service: &Service) -> u32 {
+    let events = service.events();
+    let started = events.iter().rev().find(|event| event["event"] == "metrics_started");
+    started.unwrap()["pid"].as_u64().unwrap() as u32
 }
 
 fn value(text: &str, line: &str) -> Option<f64> {
@@ -121,6 +128,51 @@ fn a_job_cannot_send_the_service_elsewhere() {
     // The service reads the connection to its end.
     drop(line);
     service.stop();
+}
+
+/// Scrapers wait at the service's own socket meanwhile, and jobs do not notice.
+#[test]
+fn another_process_answers_if_the_one_that_does_is_killed() {
+    let directory = Directory::new("run-metrics-killed");
+    let site = format!("[job.one]\nverb = 'count'\nports = '{SOURCE}'\n");
+    let (mut service, address) = start(&directory, &site);
+    wait_until("it answers", || answered(&scraped(&address), "one") == Some(1.0));
+    let job = service.pid("one");
+    for (starts, name) in [(2, "-KILL"), (3, "-TERM")] {
+        signal(answering(&service), name).unwrap();
+        let killed = Instant::now();
+        let text = scraped(&address);
+        assert!(killed.elapsed() < Duration::from_secs(2), "{:?}", killed.elapsed());
+        assert_eq!(value(&text, "burstline_site_job_starts_total{site_job=\"one\"}"), Some(1.0));
+        service.wait_for_count("metrics_started", starts);
+        service.wait_for_count("metrics_ended", starts - 1);
+    }
+    assert_eq!((service.pid("one"), is_alive(job)), (job, true));
+    // A process that does not run holds nobody up but scrapers.
+    let stopped = answering(&service);
+    signal(stopped, "-STOP").unwrap();
+    service.reload(&(site.clone() + "[job.two]\nverb = 'count'\nports = 'gen:?packets=9'\n"));
+    service.wait_for("the new job has ended", is("ended", "two"));
+    signal(stopped, "-CONT").unwrap();
+    wait_until("it answers", || answered(&scraped(&address), "one") == Some(1.0));
+    // It ends with the service, however that ends.
+    service.kill();
+    wait_until("it ends", || !is_alive(stopped));
+    wait_until("the job ends", || !is_alive(job));
+}
+
+#[test]
+fn a_service_that_ends_leaves_no_process() {
+    let directory = Directory::new("run-metrics-end");
+    let site = format!("[job.one]\nverb = 'count'\nports = '{SOURCE}'\n");
+    let (service, address) = start(&directory, &site);
+    wait_until("it answers", || answered(&scraped(&address), "one") == Some(1.0));
+    let stopped = answering(&service);
+    // It is ended even if it does not run.
+    signal(stopped, "-STOP").unwrap();
+    let (status, events) = service.stop();
+    assert!(status.success() && !is_alive(stopped));
+    assert_eq!(ledger(&events, "one")["total"]["unaccounted"], 0);
 }
 
 #[test]

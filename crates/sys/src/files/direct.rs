@@ -32,7 +32,7 @@ mod space;
 pub use buffer::AlignedBuffer;
 pub use claim::{Claimed, Creation, claim, is_own_descriptor, link_flags, of_link};
 pub use file::{OutputFile, WriteError, WritePath};
-pub use queue::{QueueMode, WriteQueue};
+pub use queue::{QueueMode, WriteQueue, keep_rings};
 pub use space::free_bytes;
 
 /// The alignment, in bytes, of memory, offset and length that every disk accepts: no device sold

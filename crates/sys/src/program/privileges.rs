@@ -75,6 +75,11 @@ pub fn effective() -> io::Result<u64> {
     Ok(capabilities(None)?.effective.bits())
 }
 
+/// Returns whether the calling thread has entered a list of calls. Cost: a system call.
+pub(crate) fn is_filtered() -> bool {
+    calls::is_entered()
+}
+
 /// Gives up the calling thread's rights: all capabilities, and everything that the [`Confinement`]
 /// does not keep. The thread cannot regain any by starting a program (`no_new_privs`). There is no
 /// way back. It makes system calls only, without locks and allocations: see [`drop_of_libraries`].

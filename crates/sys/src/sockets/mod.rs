@@ -5,3 +5,4 @@ pub mod option;
 pub mod raw_socket;
 pub mod rights;
 pub mod seqpacket;
+pub mod tcp;

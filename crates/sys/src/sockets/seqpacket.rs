@@ -88,7 +88,7 @@ impl SeqPacket {
     }
 
     /// Makes two sockets that are connected to each other, and that block.
-    pub(crate) fn pair() -> io::Result<[Self; 2]> {
+    pub fn pair() -> io::Result<[Self; 2]> {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let (one, other) = rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
         Ok([one, other].map(Self::from))

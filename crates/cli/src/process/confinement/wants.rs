@@ -32,6 +32,9 @@ const PEERS: [(&str, &str); 4] = [
     ("net_virtio_user", "path"),
 ];
 
+/// The most recordings that have a ring of io_uring each, of those that are opened later.
+const RINGS_MOST: usize = 4;
+
 /// What a job does after it has begun.
 #[derive(Debug, Default)]
 pub(super) struct Wants {
@@ -43,6 +46,8 @@ pub(super) struct Wants {
     pub(super) tcp_ports: Vec<u16>,
     pub(super) calls: Vec<Need>,
     pub(super) late: LateFiles,
+    /// Rings of io_uring for recordings that are opened later.
+    pub(super) rings: usize,
     /// Whether something that is opened later needs the user that started the job: then a helper
     /// has that user, or the job keeps it.
     pub(super) takes_user: bool,
@@ -145,13 +150,9 @@ impl Wants {
                 wants.opens_anything = !has_keys;
                 wants.calls.push(Need::Collector);
             }
-            // The thread that serves metrics asks jobs, at ports that the kernel chooses. It stays
-            // root, because a process of its user could end the service by a signal to it.
-            Verb::Run(_) => {
-                wants.takes_user = true;
-                wants.opens_anything = true;
-                wants.calls.push(Need::Collector);
-            }
+            // It answers for a service, over connections that the service makes. The service
+            // itself reads nothing of others.
+            Verb::Run(args) if args.answers => {}
             Verb::Lab(args) => match &args.what {
                 Lab::Rfc2544(args) => {
                     wants.use_ports(args.tx.iter().chain(&args.rx));
@@ -208,7 +209,9 @@ impl Wants {
         self.have_log(&args.log);
         if args.keep.is_some() {
             self.make_files(args.write(), &args.files);
-            self.late.has_rings = true;
+            // Files of other triggers follow when this one is closed.
+            let stripes = striped_paths(args.write()).map_or(0, |paths| paths.len());
+            self.rings = self.rings.max(stripes.min(RINGS_MOST));
             self.starts_programs_late = args.files.on_close.is_some();
         }
     }
@@ -336,7 +339,10 @@ impl Wants {
         self.takes_descriptors |= is_own_descriptor(Path::new(path)) && !self.command.is_empty();
         self.name_characters = characters_of_names(path);
         self.late.has_modes |= files.mode.is_some() || files.owner.is_some();
-        self.late.has_rings |= files.link_types == LinkTypes::Split;
+        // Recordings that only rotate keep the rings of their first files.
+        if files.link_types == LinkTypes::Split {
+            self.rings = RINGS_MOST;
+        }
         let is_timed = |rotation: Rotation| rotation.naming == FileNaming::Timed;
         let is_timed = files.rotation().is_some_and(is_timed);
         // Invalid paths are rejected where they are used.

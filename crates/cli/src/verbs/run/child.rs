@@ -1,4 +1,5 @@
-//! A job's process: its start, its output and its end.
+//! A process of the service: its start, its output and its end. It runs a job, or answers for the
+//! service.
 //!
 //! Three threads per job read its output, its errors and its connection; each sends events to the
 //! supervisor. The thread that reads the connection also waits for the process. So the process is
@@ -10,7 +11,7 @@
 use std::env;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -60,6 +61,20 @@ pub(super) struct Start {
     pub(super) is_first: bool,
 }
 
+/// How a process of this program is started.
+pub(super) struct Launch<'a> {
+    /// Its arguments.
+    pub(super) words: Vec<String>,
+    /// What its threads here are called.
+    pub(super) name: &'a str,
+    /// The socket that it gets: see [`supervised`](crate::supervised).
+    pub(super) given: Option<BorrowedFd<'a>>,
+    /// Its standard output.
+    pub(super) output: Stdio,
+    /// Number among all starts of the service, from 1.
+    pub(super) number: u64,
+}
+
 /// A pipe of a process, and the event for its lines.
 type Stream = (Option<Box<dyn Read + Send>>, fn(Line) -> Told);
 
@@ -102,19 +117,36 @@ impl Child {
         events: &Sender<T>,
         tell: fn(u64, Told) -> T,
     ) -> io::Result<Self> {
-        let Start { number, is_first } = start;
-        let words = job.words_of(is_first);
-        let (line, others) = UnixStream::pair()?;
+        let mut words = job.words_of(start.is_first);
+        let flags = (style.format == LogFormat::Json).then(|| "--json".to_owned());
+        words.splice(1..1, [format!("--{SUPERVISED}")].into_iter().chain(flags));
         let given = style.has_metrics.then(|| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
         let given = given.transpose()?;
-        rights::send_one(&line, given.as_ref().map(TcpListener::as_fd))?;
+        let launch = Launch {
+            words,
+            name: &job.name,
+            given: given.as_ref().map(TcpListener::as_fd),
+            output: Stdio::piped(),
+            number: start.number,
+        };
+        let child = Self::launch(launch, events, tell)?;
+        Ok(Self { given, ..child })
+    }
+
+    /// Starts a process of this program. `tell` receives its events.
+    pub(super) fn launch<T: Send + 'static>(
+        launch: Launch<'_>,
+        events: &Sender<T>,
+        tell: fn(u64, Told) -> T,
+    ) -> io::Result<Self> {
+        let Launch { words, name, given, output, number } = launch;
+        let (line, others) = UnixStream::pair()?;
+        rights::send_one(&line, given)?;
         let mut command = Command::new(program());
-        command.arg0("burstline").args(&words[..1]).arg(format!("--{SUPERVISED}"));
-        command.args((style.format == LogFormat::Json).then_some("--json"));
-        command.args(&words[1..]);
+        command.arg0("burstline").args(words);
         // Keys pressed at a terminal are for the service only.
         command.process_group(0).stdin(OwnedFd::from(others));
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdout(output).stderr(Stdio::piped());
         for variable in notify::VARIABLES {
             command.env_remove(variable);
         }
@@ -123,7 +155,7 @@ impl Child {
         drop(command);
         let pid = child.id();
         let watched = Process::of(&child).and_then(|process| {
-            let waiter = hear(&mut child, line, &job.name, number, events, tell)?;
+            let waiter = hear(&mut child, line, name, number, events, tell)?;
             Ok((process, waiter))
         });
         let (process, waiter) = match watched {
@@ -137,7 +169,7 @@ impl Child {
         };
         // The thread waits for this and takes it.
         let _ = waiter.send(child);
-        let (begun, is_started, is_serving) = (Instant::now(), false, false);
+        let (begun, is_started, is_serving, given) = (Instant::now(), false, false, None);
         Ok(Self { process, pid, begun, is_started, is_serving, given, number })
     }
 

@@ -1,21 +1,27 @@
 //! The answer to `--metrics` of a service: its own families and those of every job.
 //!
 //! ```text
-//!   supervisor ──put──► Board: jobs and their metrics addresses
-//!                         │ read
-//!   Prometheus ──GET──► serving ──GET──► each running job, in parallel
+//!   Prometheus ──GET──► serving ──which jobs?──► the service's thread `tell metrics`
+//!                         │ ◄──jobs, a connection to each──┘
+//!                         ├──GET──► each running job, in parallel
 //!                         └──► one text: a label names the job, site_job="NAME"
 //! ```
 //!
-//! The supervisor never waits for a job or a scraper; only the serving thread does, for at most
-//! [`SOON`]. A job that does not answer in that time has no lines, and its
-//! `burstline_site_job_answered` is 0.
+//! This is a process of its own, which the service starts. Each of its threads has given up all
+//! rights before it reads from a scraper or a job. As its user others may end it: then the service
+//! starts it again, and jobs notice nothing.
+//!
+//! The supervisor never waits for a job or a scraper; only this process does, for at most [`SOON`].
+//! A job that does not answer in that time has no lines, and its `burstline_site_job_answered` is
+//! 0.
 
 use std::cell::RefCell;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{TcpListener, TcpStream};
+use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,11 +30,14 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use serde_json::{Value, json};
 
+use super::board::{JobNow, Line, Question, Told};
 use super::slot::STATES;
 use crate::asking::{self, Patience};
+use crate::confinement;
 use crate::failure::Failure;
 use crate::metrics::{self, Answer, Count as _};
-use crate::serving::{Figures, Places, Point, Server};
+use crate::serving::{Figures, Point, Server};
+use crate::supervised;
 
 /// Timeout for a job's answer.
 const SOON: Duration = Duration::from_millis(500);
@@ -37,74 +46,82 @@ const PATIENCE: Patience = Patience { connect: SOON, silence: SOON, whole: Some(
 const ANSWER_BYTES: u64 = 4 << 20;
 /// Scrapes within this time share an answer.
 const FRESH: Duration = Duration::from_millis(500);
+/// The same for the states of jobs.
+const FRESH_JOBS: Duration = Duration::from_millis(100);
 
-/// The published state of a job.
-#[derive(Clone, Debug)]
-pub(super) struct JobNow {
-    pub(super) name: String,
-    /// Index into [`STATES`].
-    pub(super) state: usize,
-    pub(super) starts: u64,
-    /// The address of its metrics, if it answers on the listener from the service.
-    pub(super) metrics: Option<SocketAddr>,
-}
-
-/// The current jobs: written by the supervisor, read by the serving thread.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Board(Arc<Mutex<Vec<JobNow>>>);
-
-impl Board {
-    pub(super) fn put(&self, jobs: Vec<JobNow>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = jobs;
-    }
-
-    fn jobs(&self) -> Vec<JobNow> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// Starts the serving thread, which runs until the program ends. Returns its addresses as text.
-pub(super) fn serve(address: SocketAddr, board: &Board) -> Result<String, Failure> {
-    let server = Server::bind(&Places::of_metrics(address))?;
-    let mut server = server.expect("there is an address");
-    let words = server.words().join(", ");
-    let site = SiteNow { board: board.clone(), last: RefCell::default() };
-    // It ends with the program.
-    let serving = thread::Builder::new()
-        .name("serve".to_owned())
-        .spawn(move || server.serve(&site, &AtomicBool::new(false)));
-    serving.map_err(|error| Failure::new(format!("start the thread `serve`: {error}")))?;
-    Ok(words)
+/// Answers for the service that has started this process, until it ends.
+pub(super) fn serve() -> Result<ExitCode, Failure> {
+    confinement::give_up()?;
+    let failed = |error| Failure::new(format!("the connection to the service: {error}"));
+    let given = supervised::take_given();
+    let given = given.ok_or_else(|| Failure::usage("--answers: only a service uses this"))?;
+    let (line, listener) = Line::begin(given).map_err(failed)?;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let site = SiteNow {
+        line,
+        is_over: Arc::clone(&is_over),
+        text: RefCell::default(),
+        jobs: RefCell::default(),
+    };
+    Server::of_metrics(TcpListener::from(listener)).serve(&site, &is_over);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The service as a source of figures.
 struct SiteNow {
-    board: Board,
-    /// The last answer. Only the serving thread uses it.
-    last: RefCell<Option<Made>>,
+    line: Line,
+    /// Whether the service has ended.
+    is_over: Arc<AtomicBool>,
+    /// The last answer. Only the serving thread uses it, and the next one.
+    text: RefCell<Option<Made<String>>>,
+    jobs: RefCell<Option<Made<Vec<JobNow>>>>,
 }
 
 /// An answer and its time.
-struct Made {
+struct Made<T> {
     at: Instant,
-    text: String,
+    what: T,
+}
+
+impl<T: Clone> Made<T> {
+    /// Returns the last answer if it is no older than `age`.
+    fn within(last: &RefCell<Option<Self>>, age: Duration) -> Option<T> {
+        let last = last.borrow();
+        last.as_ref().filter(|made| made.at.elapsed() < age).map(|made| made.what.clone())
+    }
+
+    fn keep(last: &RefCell<Option<Self>>, what: &T) {
+        *last.borrow_mut() = Some(Self { at: Instant::now(), what: what.clone() });
+    }
+}
+
+impl SiteNow {
+    fn ask(&self, question: Question) -> Vec<Told> {
+        let told = self.line.ask(question).unwrap_or_else(|_| {
+            self.is_over.store(true, Relaxed); // a request only; it carries no memory
+            Vec::new()
+        });
+        Made::keep(&self.jobs, &told.iter().map(|told| told.job.clone()).collect());
+        told
+    }
 }
 
 impl Figures for SiteNow {
     fn metrics(&self) -> String {
-        let mut last = self.last.borrow_mut();
-        if let Some(made) = last.as_ref().filter(|made| made.at.elapsed() < FRESH) {
-            return made.text.clone();
-        }
-        let text = gathered(&self.board.jobs());
-        *last = Some(Made { at: Instant::now(), text: text.clone() });
-        text
+        Made::within(&self.text, FRESH).unwrap_or_else(|| {
+            let text = gathered(self.ask(Question::Connections));
+            Made::keep(&self.text, &text);
+            text
+        })
     }
 
     fn now(&self) -> Value {
-        let jobs = self.board.jobs().into_iter().map(
-            |job| json!({ "job": job.name, "state": STATES[job.state].0, "starts": job.starts }),
-        );
+        let jobs = Made::within(&self.jobs, FRESH_JOBS)
+            .unwrap_or_else(|| self.ask(Question::Jobs).into_iter().map(|told| told.job).collect());
+        let jobs = jobs.into_iter().map(|job| {
+            let state = STATES.get(job.state).map(|(word, _)| word);
+            json!({ "job": job.name, "state": state, "starts": job.starts })
+        });
         json!({ "jobs": jobs.collect::<Vec<_>>() })
     }
 
@@ -114,18 +131,19 @@ impl Figures for SiteNow {
 }
 
 /// Returns the metrics of the service and of all jobs that answer.
-fn gathered(jobs: &[JobNow]) -> String {
+fn gathered(told: Vec<Told>) -> String {
+    let jobs: Vec<JobNow> = told.iter().map(|told| told.job.clone()).collect();
     let answers: Vec<Option<String>> = thread::scope(|scope| {
-        let asked = jobs.iter().map(|job| {
-            let (at, asking) = (job.metrics?, thread::Builder::new().name("ask".to_owned()));
+        let asked = told.into_iter().map(|told| {
+            let (connection, asking) = (told.connection?, thread::Builder::new());
             // If no thread can be created, the job has no lines this time.
-            asking.spawn_scoped(scope, move || ask(at)).ok()
+            asking.name("ask".to_owned()).spawn_scoped(scope, move || ask(connection)).ok()
         });
         let asked: Vec<_> = asked.collect();
         asked.into_iter().map(|asked| asked?.join().ok()?).collect()
     });
     let answered = answers.iter().map(Option::is_some).collect();
-    let own = metrics::encoded(Moment { jobs: jobs.to_vec(), answered });
+    let own = metrics::encoded(Moment { jobs: jobs.clone(), answered });
     let asked = jobs.iter().zip(&answers);
     let told =
         asked.filter_map(|(job, text)| Some(Answer { job: &job.name, text: text.as_ref()? }));
@@ -133,8 +151,8 @@ fn gathered(jobs: &[JobNow]) -> String {
 }
 
 /// Returns a job's answer if it is valid and in time.
-fn ask(address: SocketAddr) -> Option<String> {
-    let answer = asking::ask(address, "/metrics", &PATIENCE).ok()?;
+fn ask(connection: TcpStream) -> Option<String> {
+    let answer = asking::ask_over(connection, "localhost", "/metrics", &PATIENCE).ok()?;
     answer.whole(ANSWER_BYTES).ok().filter(|text| text.ends_with(metrics::END))
 }
 

@@ -11,8 +11,8 @@
 
 use std::time::Instant;
 
+use super::board::{JobNow, Posted};
 use super::child::Child;
-use super::figures::JobNow;
 use super::policy::Failures;
 use super::site::Job;
 
@@ -88,14 +88,15 @@ impl Slot {
     }
 
     /// Returns the published state.
-    pub(super) fn now(&self) -> JobNow {
+    pub(super) fn now(&self) -> Posted {
         let metrics = match &self.state {
             State::Running(child) | State::Ending { child, .. } => child.metrics(),
             _ => None,
         };
         let state = STATES.iter().position(|(_, is_so)| is_so(&self.state));
         let state = state.expect("each state has a word");
-        JobNow { name: self.job.name.clone(), state, starts: self.starts, metrics }
+        let job = JobNow { name: self.job.name.clone(), state, starts: self.starts };
+        Posted { job, metrics }
     }
 
     /// Returns whether the job is neither starting nor ending.

@@ -1,5 +1,7 @@
 //! The supervisor: one thread that starts jobs, processes their events, and ends them.
 
+mod metrics;
+
 use std::collections::HashSet;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -14,7 +16,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use super::child::{Child, Start, Style, Told};
-use super::figures::{self, Board};
 use super::journal::{Event as Entry, Journal};
 use super::notify::Notify;
 use super::policy::{Missing, Next};
@@ -22,6 +23,7 @@ use super::site::{Job, Site};
 use super::slot::{STATES, Slot, State, Successor};
 use crate::args::{LogFormat, RunArgs};
 use crate::failure::{FAILED, Failure};
+use metrics::{Answering, how_it_ended};
 
 /// Interval between checks for missing ports.
 const LOOK: Duration = Duration::from_millis(250);
@@ -41,8 +43,8 @@ pub(super) struct Supervisor {
     path: PathBuf,
     style: Style,
     journal: Journal,
-    /// The state that the service's `--metrics` shows.
-    board: Board,
+    /// The process that answers at the service's `--metrics`.
+    answering: Option<Answering>,
     notify: Notify,
     slots: Vec<Slot>,
     events: Sender<Event>,
@@ -69,17 +71,17 @@ impl Supervisor {
             }
         });
         listener.map_err(|error| Failure::new(format!("start the thread `signals`: {error}")))?;
-        let (format, board) = (args.log_format, Board::default());
+        let (format, answering) = (args.log_format, Answering::bind(args)?);
         let mut journal = Journal::start(format)?;
-        if let Some(address) = args.metrics {
-            let text = figures::serve(address, &board)?;
+        if let Some(answering) = &answering {
+            let text = answering.words()?;
             journal.tell(&Entry { job: None, name: "metrics", text: &text, fields: vec![] });
         }
         Ok(Self {
             path: args.file.clone(),
             style: Style { format, has_metrics: args.metrics.is_some() },
             journal,
-            board,
+            answering,
             notify: Notify::from_environment(),
             slots: site.jobs.into_iter().map(Slot::new).collect(),
             events,
@@ -99,6 +101,7 @@ impl Supervisor {
             self.start_what_is_due();
             self.urge_what_is_late();
             self.report_state();
+            self.answer();
             if self.slots.iter().all(Slot::is_over) {
                 break;
             }
@@ -115,6 +118,7 @@ impl Supervisor {
             0 => "every job has ended well".to_owned(),
             _ => format!("{failed} of {} failed", jobs_text(self.slots.len())),
         };
+        self.end_answering();
         self.tell(None, "stopped", &text, vec![("failed", failed.into())]);
         self.journal.finish();
         Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
@@ -144,8 +148,9 @@ impl Supervisor {
             Event::Signal(_) => self.stop(),
             Event::Of { number, told } => {
                 let is_of = |slot: &mut Slot| slot.child().is_some_and(|c| c.number == number);
-                if let Some(index) = self.slots.iter_mut().position(is_of) {
-                    self.hear_of(index, told);
+                match self.slots.iter_mut().position(is_of) {
+                    Some(index) => self.hear_of(index, told),
+                    None => self.hear_of_metrics(number, told),
                 }
             }
         }
@@ -264,10 +269,7 @@ impl Supervisor {
         let child = slot.child().map(|child| (child.begun.elapsed(), child.is_started));
         let (ran, was_started) = child.unwrap_or_default();
         let is_success = status.as_ref().is_ok_and(ExitStatus::success);
-        let how = match status {
-            Ok(status) => status.to_string(),
-            Err(error) => error.to_string(),
-        };
+        let how = how_it_ended(status);
         let code = status.as_ref().ok().and_then(ExitStatus::code);
         let signal = status.as_ref().ok().and_then(ExitStatus::signal);
         let seconds = ran.as_secs_f64();
@@ -427,15 +429,13 @@ impl Supervisor {
         }
         let text = status(&self.slots);
         self.notify.status(&text);
-        if self.style.has_metrics {
-            self.board.put(self.slots.iter().map(Slot::now).collect());
-        }
     }
 
     /// Returns how long nothing is due.
     fn patience(&mut self) -> Duration {
         let now = Instant::now();
         let mut due = self.notify.live(now).unwrap_or(now + LONG);
+        due = due.min(self.answering.as_ref().and_then(Answering::due).unwrap_or(due));
         for slot in &self.slots {
             due = due.min(match &slot.state {
                 State::Waiting { .. } => now + LOOK,

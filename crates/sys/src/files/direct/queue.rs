@@ -14,7 +14,8 @@
 //! time anyway, and a file whose writer was killed has no hole (decision 0032). So the disk never
 //! waits for the caller, and the caller seldom for the disk.
 //!
-//! Without io_uring, or for a file written through the page cache, a submit writes the buffer and
+//! A thread that has given up its rights makes no ring, and takes one of those from before:
+//! [`keep_rings`]. Without io_uring, or for a file written through the page cache, a submit writes the buffer and
 //! then returns. The caller sees no difference but the time.
 //!
 //! Ownership: the queue owns all buffers, and lends only the one in hand.
@@ -25,6 +26,7 @@
 //! - Q3. The file stays open under one descriptor as long as a write of it is under way. The kernel
 //!   looks up the descriptor when it begins a write, which may be long after the submit.
 
+mod pool;
 mod ring;
 #[cfg(all(test, not(miri)))]
 mod tests;
@@ -34,6 +36,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+pub use pool::keep_rings;
 use ring::{Done, Ring};
 
 use super::{ALIGNMENT, AlignedBuffer, OutputFile, WriteError, WritePath};
@@ -99,10 +102,10 @@ impl WriteQueue {
     /// Out of memory.
     pub fn new(writes: usize, bytes: usize) -> io::Result<Self> {
         let writes = writes.clamp(1, 64);
-        let (ring, mode) = match Ring::new(writes) {
+        let (ring, mode) = match pool::take(writes) {
             Ok(ring) => (Some(ring), QueueMode::Ring { writes, is_registered: false }),
             Err(error) => {
-                let reason = format!("io_uring_setup: {error}");
+                let reason = format!("io_uring: {error}");
                 (None, QueueMode::Plain { reason })
             }
         };
@@ -247,5 +250,6 @@ impl Drop for WriteQueue {
             // Q1 and Q3: if we cannot wait for them, memory and file stay with the kernel.
             std::mem::forget((std::mem::take(&mut self.buffers), self.file.take()));
         }
+        self.ring.take().into_iter().for_each(pool::give_back);
     }
 }

@@ -81,7 +81,6 @@ impl CallFilter {
         };
         let is_for = |only: Only| match only {
             Only::With(need) => needs.contains(&need),
-            Only::Rings => late.has_rings,
             Only::Modes => late.has_modes,
             Only::Names => late.has_names,
             Only::Helper => late.is_helper,

@@ -31,6 +31,8 @@ pub(super) struct Ring {
     ring: IoUring,
     under_way: usize,
     is_registered: bool,
+    /// Whether it goes back to the pool: see `pool`.
+    is_kept: bool,
     /// The flag that keeps writes in order.
     order: Flags,
 }
@@ -54,11 +56,24 @@ impl Ring {
             Restriction::register_op(REGISTER_BUFFERS),
         ])?;
         ring.submitter().register_enable_rings()?;
-        Ok(Self { ring, under_way: 0, is_registered: false, order })
+        Ok(Self { ring, under_way: 0, is_registered: false, is_kept: false, order })
     }
 
-    /// Registers these buffers with the kernel, once. Returns whether it worked.
+    /// The same ring, for the pool.
+    pub(super) fn kept(self) -> Self {
+        Self { is_kept: true, ..self }
+    }
+
+    pub(super) fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    /// Registers these buffers with the kernel, once. Returns whether it worked. A kept ring has
+    /// other buffers later, and is used where nothing may be registered.
     pub(super) fn register(&mut self, buffers: &[AlignedBuffer]) -> bool {
+        if self.is_kept {
+            return false;
+        }
         let place = |buffer: &AlignedBuffer| libc::iovec {
             iov_base: buffer.as_ptr().cast_mut().cast(),
             iov_len: buffer.len(),

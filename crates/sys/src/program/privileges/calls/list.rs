@@ -23,8 +23,6 @@ pub enum Need {
 /// What a job does later to files and names, and whose code does it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LateFiles {
-    /// Writes each file that it creates through its own io_uring.
-    pub has_rings: bool,
     /// Gives such files a mode or an owner that the user named.
     pub has_modes: bool,
     /// Binds UNIX sockets at paths, connects to those of others, and changes modes and owners by
@@ -45,7 +43,6 @@ pub struct LateFiles {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Only {
     With(Need),
-    Rings,
     Modes,
     Names,
     Helper,
@@ -234,12 +231,6 @@ const LIST: &[Row] = &[
     with(libc::SYS_fchown, Rule::Fails(libc::EPERM)),
     only(Only::Modes, libc::SYS_fchmod, without_ids(1)),
     with(libc::SYS_fchmod, Rule::Fails(libc::EPERM)),
-    // What is asked of a ring is in memory, where a filter cannot see it. One from before has its
-    // own restrictions. Without one, writes are done one after the other.
-    only(Only::Rings, libc::SYS_io_uring_setup, Rule::Allowed),
-    with(libc::SYS_io_uring_setup, Rule::Fails(libc::EPERM)),
-    only(Only::Rings, libc::SYS_io_uring_register, Rule::Allowed),
-    with(libc::SYS_io_uring_register, Rule::Fails(libc::EPERM)),
     with(libc::SYS_kill, Rule::Own),
     with(libc::SYS_tgkill, Rule::Own),
     // musl's abort ends the process with this call. It names no process, so we allow only SIGABRT.
@@ -334,6 +325,8 @@ const LIST: &[Row] = &[
     allowed(libc::SYS_copy_file_range),
     allowed(libc::SYS_sendfile),
     allowed(libc::SYS_splice),
+    // For rings from before, which have their own restrictions. What is asked of a ring is in memory,
+    // where a filter cannot see it, so no thread makes another ring.
     allowed(libc::SYS_io_uring_enter),
     // Descriptors and files: Landlock decides which ones.
     allowed(libc::SYS_openat),
