@@ -27,8 +27,8 @@ struct OpenedFile {
 }
 
 impl OpenedFiles {
-    /// Creates a file that the job writes besides its packets, for its owner alone. An existing file
-    /// is emptied, unless the job already reads or writes it. A link or a device is an error.
+    /// Creates a file that the job writes besides its packets, for its owner alone. An existing
+    /// file is emptied, unless the job already reads or writes it. A link or a device is an error.
     ///
     /// # Errors
     /// [`PortError::SameFile`]; [`PortError::Io`].

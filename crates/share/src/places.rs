@@ -80,8 +80,8 @@ fn switch_file(name: &str) -> String {
     format!("{}{SWITCH_SUFFIX}", name.rsplit('/').next().unwrap_or(name))
 }
 
-/// Returns the files that publishing `name` makes and removes. Creates the directory if it is one of
-/// ours.
+/// Returns the files that publishing `name` makes and removes. Creates the directory if it is one
+/// of ours.
 ///
 /// # Errors
 /// As for [`switch_socket`].

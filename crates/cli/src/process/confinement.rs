@@ -8,9 +8,9 @@
 //! connects to one, a helper process does that for it: root without capabilities, which opens these
 //! files and names only (decision 0064). The helper of a switch with a name also opens ports, if a
 //! user of the switch asks for them (decision 0068). DPDK's drivers open their devices before that,
-//! and make calls of their own (decision 0067). A job that opens more by any path stays root without
-//! capabilities (decision 0041). `--user` names another user, who opens later files in person;
-//! `--keep-privileges` leaves everything unchanged.
+//! and make calls of their own (decision 0067). A job that opens more by any path stays root
+//! without capabilities (decision 0041). `--user` names another user, who opens later files in
+//! person; `--keep-privileges` leaves everything unchanged.
 //!
 //! `BURSTLINE_CONFINE` is for tests and for tools that write files from the program's threads.
 //! `log` allows system calls outside the list and records them in the kernel's log. `off` drops

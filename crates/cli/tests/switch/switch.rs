@@ -381,7 +381,7 @@ fn a_port_that_vanishes_does_not_stop_the_others() {
     assert_eq!(report["ports"].as_array().unwrap().len(), 8, "its rows stay: {report}");
 }
 
-/// All threads are nobody, and yet ports of each kind are opened while it runs: its user says which.
+/// All threads are nobody, and yet ports of each kind are opened while it runs, as its user says.
 #[test]
 fn a_named_switch_is_nobody_and_its_helper_opens_what_users_ask_for() {
     let (Some(lab), Some(nobody)) = (Lab::or_skip(), nobody()) else { return };

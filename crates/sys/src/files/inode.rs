@@ -54,8 +54,8 @@ pub fn make_own_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Opens a regular file to read and write it, and creates it for its owner alone if nothing is there.
-/// Does not follow a symbolic link, and does not block on a pipe.
+/// Opens a regular file to read and write it, and creates it for its owner alone if nothing is
+/// there. Does not follow a symbolic link, and does not block on a pipe.
 ///
 /// # Errors
 /// Errors from the kernel; `InvalidInput` if the path is a link or not a regular file.

@@ -8,7 +8,7 @@
 //! | command | numbers | files |
 //! |---|---|---|
 //! | `MAP_CREATE` | kind, bytes of key and value, entries, flags, name | |
-//! | `PROGRAM_LOAD` | kind, flags, attach type, name | instructions, then maps in the order of use |
+//! | `PROGRAM_LOAD` | kind, flags, attach type, name | instructions, then maps in order of use |
 //! | `LINK_CREATE` | interface, flags | the program |
 //!
 //! The loader copies what it gets before it checks it. It loads programs for packets only, attaches
@@ -101,8 +101,8 @@ pub(super) fn attach(request: &mut LinkCreate, program: BorrowedFd<'_>) -> io::R
         .unwrap_or_else(|| unsafe { call::bpf_open(call::LINK_CREATE, request) })
 }
 
-/// Does what a request asks for, in a helper: see [`helper::Loader`]. `may_use` says whether the job
-/// may use an interface.
+/// Does what a request asks for, in a helper: see [`helper::Loader`]. `may_use` says whether the
+/// job may use an interface.
 ///
 /// # Errors
 /// `EACCES` for what a job may not ask for, and errors from the kernel.

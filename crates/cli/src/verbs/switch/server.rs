@@ -9,8 +9,8 @@
 //!   client ──► helper: who is it, what does it ask for? ──► control thread: carries it out
 //! ```
 //!
-//! A switch started by root has given up its rights, so a helper accepts the clients: it has to know
-//! from them, and not from the switch, which ports to open. The switch answers them.
+//! A switch started by root has given up its rights, so a helper accepts the clients: it has to
+//! know from them, and not from the switch, which ports to open. The switch answers them.
 //!
 //! After SIGKILL the socket file remains; the next switch with that name replaces it.
 

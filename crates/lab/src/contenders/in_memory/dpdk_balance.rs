@@ -146,6 +146,7 @@ mod tests {
     #[test]
     #[cfg(feature = "dpdk")]
     #[ignore = "another test runs it"]
+    #[expect(clippy::disallowed_methods, reason = "the report is the last that is printed")]
     fn the_program() {
         let Ok(arguments) = std::env::var(ARGUMENTS) else { return };
         let arguments: Vec<String> = arguments.split(' ').map(str::to_owned).collect();

@@ -144,7 +144,8 @@ fn set_interface(socket: impl AsFd, name: &str, setting: Setting, value: u32) ->
     }
 }
 
-/// Changes a setting of an interface in the namespace of `socket`, in the calling thread's own name.
+/// Changes a setting of an interface in the namespace of `socket`, in the calling thread's own
+/// name.
 pub(crate) fn set_directly(
     socket: impl AsFd,
     name: &str,
