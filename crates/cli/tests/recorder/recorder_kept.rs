@@ -303,10 +303,15 @@ fn the_numbers_of_packets_go_on_behind_files_that_do_not_say_theirs() {
 
 /// Writes a file of 30 Ethernet packets and 12 of another link type.
 fn two_link_types(directory: &Directory) -> String {
+    link_types(directory, [30, 12])
+}
+
+/// Writes a file of these numbers of packets: of Ethernet, and of another link type.
+pub(crate) fn link_types(directory: &Directory, [ethernet, other]: [u64; 2]) -> String {
     let file = directory.file("mixed.pcapng");
     let (mut bytes, mut end) = (vec![0; 1 << 20], 0);
     // libpcap would refuse to write such a file, and so would our encoder: two sections.
-    for (link, packets) in [(LinkType::ETHERNET, 30), (LinkType::LINUX_SLL, 12)] {
+    for (link, packets) in [(LinkType::ETHERNET, ethernet), (LinkType::LINUX_SLL, other)] {
         let mut encoder = PcapngEncoder::new(link, 0);
         end += encoder.section(&mut bytes[end..], &SectionDescription::default()).unwrap();
         let interface = InterfaceDescription::new(link, "eth0");
