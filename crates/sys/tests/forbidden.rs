@@ -137,7 +137,7 @@ fn thirty_calls_end_the_process() {
         return attempt(which);
     }
     let folder = folder("calls");
-    assert_eq!(start(FORBIDDEN.len(), &folder).code(), Some(0), "nothing is tried");
+    assert_eq!(start(usize::MAX, &folder).code(), Some(0), "nothing is tried");
     for (which, (name, ..)) in FORBIDDEN.iter().enumerate() {
         let status = start(which, &folder);
         assert_eq!(status.signal(), Some(libc::SIGSYS), "{name}: {status}");

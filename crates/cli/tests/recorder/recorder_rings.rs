@@ -1,5 +1,5 @@
-//! Recordings that are opened while packets come write by rings from before: a thread that has given
-//! up its rights makes none, since a call for one would end the job.
+//! Recordings that are opened while packets come write by rings from before. A thread that has
+//! given up its rights makes none: a call for one would end the job.
 
 use std::fs;
 use std::process::{Command, Stdio};

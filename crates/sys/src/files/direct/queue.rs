@@ -15,8 +15,8 @@
 //! waits for the caller, and the caller seldom for the disk.
 //!
 //! A thread that has given up its rights makes no ring, and takes one of those from before:
-//! [`keep_rings`]. Without io_uring, or for a file written through the page cache, a submit writes the buffer and
-//! then returns. The caller sees no difference but the time.
+//! [`keep_rings`]. Without io_uring, or for a file written through the page cache, a submit writes
+//! the buffer and then returns. The caller sees no difference but the time.
 //!
 //! Ownership: the queue owns all buffers, and lends only the one in hand.
 //!

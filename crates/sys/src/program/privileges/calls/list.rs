@@ -213,8 +213,8 @@ pub(super) const LIST: &[Row] = &[
     allowed(libc::SYS_copy_file_range),
     allowed(libc::SYS_sendfile),
     allowed(libc::SYS_splice),
-    // For rings from before, which have their own restrictions. What is asked of a ring is in memory,
-    // where a filter cannot see it, so no thread makes another ring.
+    // For rings from before, which have their own restrictions. What is asked of a ring is in
+    // memory, where a filter cannot see it, so no thread makes another ring.
     allowed(libc::SYS_io_uring_enter),
     // Descriptors and files: Landlock decides which ones.
     allowed(libc::SYS_openat),
