@@ -11,6 +11,7 @@ use std::os::unix::process::{ExitStatusExt, parent_id};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+use burstline_sys::direct::{Creation, OutputFile, QueueMode, WriteQueue, keep_rings};
 use burstline_sys::privileges::{self, Access, CallFilter, Confinement, Refusal, Ruleset};
 use burstline_sys::users::Account;
 
@@ -53,8 +54,14 @@ const FORBIDDEN: [(&str, libc::c_long, libc::c_long); 30] = [
     ("settimeofday", libc::SYS_settimeofday, 0),
 ];
 
+/// Calls by which a thread would make a ring without restrictions, or widen one.
+const RINGS: [(&str, libc::c_long, libc::c_long); 2] = [
+    ("io_uring_setup", libc::SYS_io_uring_setup, 1),
+    ("io_uring_register", libc::SYS_io_uring_register, -1),
+];
+
 /// Calls that fail with an error instead: (name, number, arguments, error).
-fn failing() -> [(&'static str, libc::c_long, [libc::c_long; 3], i32); 13] {
+fn failing() -> [(&'static str, libc::c_long, [libc::c_long; 3], i32); 12] {
     let run = libc::c_long::from(libc::PROT_EXEC | libc::PROT_READ);
     [
         ("mprotect of code", libc::SYS_mprotect, [4096, 4096, run], libc::EPERM),
@@ -67,7 +74,6 @@ fn failing() -> [(&'static str, libc::c_long, [libc::c_long; 3], i32); 13] {
         ("an owner of a descriptor", libc::SYS_fcntl, [-1, 8, 1], libc::EPERM),
         ("a mode of an open file", libc::SYS_fchmod, [-1, 0o666, 0], libc::EPERM),
         ("an owner of a file", libc::SYS_fchownat, [-100, 0, 0], libc::EPERM),
-        ("a ring of calls", libc::SYS_io_uring_setup, [1, 0, 0], libc::EPERM),
         ("a socket of IPv6", libc::SYS_socket, [10, 2, 0], libc::EINVAL),
         ("an unknown option", libc::SYS_prctl, [22, 2, 0], libc::EINVAL),
     ]
@@ -98,7 +104,7 @@ fn attempt(which: usize) {
     let folder = PathBuf::from(std::env::var_os(FOLDER).unwrap());
     give_up(&folder);
     // A new thread has no more rights.
-    let tried = std::thread::spawn(move || match FORBIDDEN.get(which) {
+    let tried = std::thread::spawn(move || match FORBIDDEN.iter().chain(&RINGS).nth(which) {
         Some(&(_, number, first)) => call(number, [first, 0, 0]).map(drop),
         None => Ok(()),
     });
@@ -131,7 +137,7 @@ fn thirty_calls_end_the_process() {
         return attempt(which);
     }
     let folder = folder("calls");
-    assert_eq!(start(FORBIDDEN.len(), &folder).code(), Some(0), "nothing is tried");
+    assert_eq!(start(usize::MAX, &folder).code(), Some(0), "nothing is tried");
     for (which, (name, ..)) in FORBIDDEN.iter().enumerate() {
         let status = start(which, &folder);
         assert_eq!(status.signal(), Some(libc::SIGSYS), "{name}: {status}");
@@ -140,6 +146,68 @@ fn thirty_calls_end_the_process() {
     let calls = FORBIDDEN.len() as u64;
     burstline_skip::ledger(calls, calls, &[]);
     remove(&folder);
+}
+
+#[test]
+fn a_call_for_another_ring_ends_the_process() {
+    let folder = folder("rings");
+    for (number, (name, ..)) in RINGS.iter().enumerate() {
+        let status = start(FORBIDDEN.len() + number, &folder);
+        assert_eq!(status.signal(), Some(libc::SIGSYS), "{name}: {status}");
+    }
+    remove(&folder);
+}
+
+/// Recordings that are opened later share the rings from before.
+#[test]
+fn a_recording_takes_a_ring_from_before_and_gives_it_back() {
+    const BYTES: usize = 16 << 10;
+    let test = "a_recording_takes_a_ring_from_before_and_gives_it_back";
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        let folder = folder("pool");
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", test, "--nocapture"]).env(FOLDER, &folder);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let report = String::from_utf8_lossy(&output.stderr);
+        if let Some((_, reason)) = report.split_once("no ring here: ") {
+            burstline_skip::skip(reason.lines().next().unwrap_or_default());
+        }
+        return remove(&folder);
+    };
+    let folder = PathBuf::from(folder);
+    let before = WriteQueue::new(1, BYTES).unwrap();
+    let has_rings = matches!(before.mode(), QueueMode::Ring { .. });
+    if !has_rings {
+        eprintln!("no ring here: {}", before.mode());
+    }
+    drop(before);
+    keep_rings(1);
+    let record = move |name: &str| {
+        let path = folder.join(name);
+        let mut file = OutputFile::create(&path, &Creation::default()).unwrap();
+        let mut queue = WriteQueue::new(4, BYTES).unwrap();
+        for number in 0..20 {
+            queue.bytes_mut().fill(number as u8);
+            queue.submit(&mut file, number * BYTES as u64).unwrap();
+        }
+        queue.wait_all(&mut file).unwrap();
+        let content = fs::read(&path).unwrap();
+        let is_it = |(number, part): (usize, &[u8])| part.iter().all(|&byte| byte == number as u8);
+        assert!(content.len() == 20 * BYTES && content.chunks(BYTES).enumerate().all(is_it));
+        queue
+    };
+    // On another thread: the test harness still has to end the process.
+    std::thread::spawn(move || {
+        give_up(Path::new(&std::env::var_os(FOLDER).unwrap()));
+        let is_ring = |queue: &WriteQueue| matches!(queue.mode(), QueueMode::Ring { .. });
+        let (first, second) = (record("first"), record("second"));
+        assert_eq!((is_ring(&first), is_ring(&second)), (has_rings, false), "{}", second.mode());
+        drop(first);
+        assert_eq!(is_ring(&record("third")), has_rings);
+    })
+    .join()
+    .unwrap();
 }
 
 /// A thread that cannot continue aborts the process: by `tkill` in musl, by `tgkill` in glibc.

@@ -10,3 +10,4 @@ mod recorder;
 mod recorder_disk;
 mod recorder_kept;
 mod recorder_resumed;
+mod recorder_rings;

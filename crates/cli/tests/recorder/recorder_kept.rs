@@ -303,16 +303,27 @@ fn the_numbers_of_packets_go_on_behind_files_that_do_not_say_theirs() {
 
 /// Writes a file of 30 Ethernet packets and 12 of another link type.
 fn two_link_types(directory: &Directory) -> String {
+    link_types(directory, [30, 12], 60)
+}
+
+/// Writes a file of these numbers of packets, of Ethernet and of another link type. A packet has
+/// `length` bytes.
+pub(crate) fn link_types(
+    directory: &Directory,
+    [ethernet, other]: [u64; 2],
+    length: usize,
+) -> String {
     let file = directory.file("mixed.pcapng");
-    let (mut bytes, mut end) = (vec![0; 1 << 20], 0);
+    let (mut bytes, mut end) = (vec![0; 8 << 20], 0);
     // libpcap would refuse to write such a file, and so would our encoder: two sections.
-    for (link, packets) in [(LinkType::ETHERNET, 30), (LinkType::LINUX_SLL, 12)] {
+    let packet = [0; 1500];
+    for (link, packets) in [(LinkType::ETHERNET, ethernet), (LinkType::LINUX_SLL, other)] {
         let mut encoder = PcapngEncoder::new(link, 0);
         end += encoder.section(&mut bytes[end..], &SectionDescription::default()).unwrap();
         let interface = InterfaceDescription::new(link, "eth0");
         end += encoder.interface(&mut bytes[end..], &interface).unwrap();
         for number in 0..packets {
-            let packet = PacketToWrite::new(&[0; 60], 1_000_000_000 + number);
+            let packet = PacketToWrite::new(&packet[..length], 1_000_000_000 + number);
             end += encoder.packet(&mut bytes[end..], &packet).unwrap();
         }
     }

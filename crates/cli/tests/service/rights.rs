@@ -136,6 +136,9 @@ fn requests_to_the_service_are_read_without_rights() {
     let run = ["run", &site, "--metrics", &free];
     let lines = traced(&directory, &["-yy", "-e", calls], &run);
     scraper.join().unwrap();
+    // A socket that the service passes to its own processes is no read from it.
+    let is_kept = |line: &&str| !line.contains("SCM_RIGHTS");
+    let lines = lines.lines().filter(is_kept).collect::<Vec<_>>().join("\n");
     let reads = reads_without_rights(&lines, "<TCP:");
     assert!(reads.is_ok_and(|reads| reads >= 4), "{reads:?}");
 }

@@ -16,7 +16,16 @@ use serde_json::Value;
 const SOURCE: &str = "gen:?rate=2k&pace=yes&flows=4";
 
 pub(crate) fn start(directory: &Directory, site: &str) -> (Service, String) {
-    let service = Service::start_with(directory, site, &["--metrics", "127.0.0.1:0"], &[]);
+    start_with(directory, site, &[])
+}
+
+/// The same with these variables.
+pub(crate) fn start_with(
+    directory: &Directory,
+    site: &str,
+    variables: &[(&str, &str)],
+) -> (Service, String) {
+    let service = Service::start_with(directory, site, &["--metrics", "127.0.0.1:0"], variables);
     let said = service.wait_for("where it answers", |event| event["event"] == "metrics");
     let text = said["text"].as_str().unwrap();
     let address = text.strip_prefix("metrics at http://").unwrap();

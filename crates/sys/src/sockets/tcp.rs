@@ -12,8 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 /// Begins a connection to `address`, and waits for nothing. The first read or write waits until
-/// the connection is made, at most for the timeout that the caller sets. It reports why there is no
-/// connection.
+/// the connection is made, at most for its timeout. It also reports why there is none.
 ///
 /// # Errors
 /// Errors from the kernel: no descriptor is available, or the address is refused at once.

@@ -157,14 +157,14 @@ impl Supervisor {
         };
         child.kill();
         let until = Instant::now() + LAST;
-        let is_last = |event: &Event| match event {
-            Event::Of { number, told: Told::Ended(_) } => *number == child.number,
-            _ => false,
-        };
-        while let Ok(event) =
-            self.heard.recv_timeout(until.saturating_duration_since(Instant::now()))
-            && !is_last(&event)
-        {}
+        loop {
+            let patience = until.saturating_duration_since(Instant::now());
+            match self.heard.recv_timeout(patience) {
+                Ok(Event::Of { number, told: Told::Ended(_) }) if number == child.number => return,
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
     }
 }
 
