@@ -18,6 +18,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2, renameat, unlinkat};
 use rustix::io::retry_on_intr;
 
+use super::ports::add_new;
 use crate::inode::{folder_of, open_path};
 use crate::late::bind_directly;
 use crate::seqpacket::Kind;
@@ -108,6 +109,7 @@ struct Place<'a> {
 }
 
 /// The grants of a job. A folder is opened for each request: it may have been made anew.
+#[derive(Clone)]
 pub(super) struct Grants(Vec<Grant>);
 
 pub(super) fn refused() -> io::Error {
@@ -123,7 +125,8 @@ impl Grants {
 
     /// Adds grants to these.
     pub(super) fn add(&mut self, grants: Vec<Grant>) {
-        let all = std::mem::take(&mut self.0).into_iter().chain(grants).collect();
+        let mut all = std::mem::take(&mut self.0);
+        add_new(&mut all, grants);
         *self = Self::new(all);
     }
 

@@ -14,7 +14,7 @@ use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -48,32 +48,44 @@ pub struct Extension {
 }
 
 /// What a job may ask for now.
+#[derive(Clone)]
 pub(super) struct Allowed {
     pub(super) grants: Grants,
     pub(super) sockets: Vec<PathBuf>,
     interfaces: Vec<String>,
 }
 
-/// The same, for all threads of a helper.
+/// The same, for all threads of a helper. A request takes what is allowed when it comes, so one
+/// that lasts holds up no other.
 #[derive(Clone)]
-pub(super) struct Shared(Arc<RwLock<Allowed>>);
+pub(super) struct Shared(Arc<Mutex<Arc<Allowed>>>);
 
 impl Shared {
     pub(super) fn new(grants: Vec<Grant>, sockets: Vec<PathBuf>) -> Self {
         let grants = Grants::new(grants);
-        Self(Arc::new(RwLock::new(Allowed { grants, sockets, interfaces: Vec::new() })))
+        Self(Arc::new(Mutex::new(Arc::new(Allowed { grants, sockets, interfaces: Vec::new() }))))
     }
 
-    pub(super) fn now(&self) -> RwLockReadGuard<'_, Allowed> {
-        self.0.read().expect("no thread panics while it has the lock")
+    pub(super) fn now(&self) -> Arc<Allowed> {
+        Arc::clone(&self.0.lock().expect("no thread panics while it has the lock"))
     }
 
     fn extend(&self, extension: Extension) {
-        let mut allowed = self.0.write().expect("no thread panics while it has the lock");
+        let mut allowed = self.0.lock().expect("no thread panics while it has the lock");
+        let allowed = Arc::make_mut(&mut allowed);
         let Extension { grants, sockets, interfaces } = extension;
         allowed.grants.add(grants);
-        allowed.sockets.extend(sockets);
-        allowed.interfaces.extend(interfaces);
+        add_new(&mut allowed.sockets, sockets);
+        add_new(&mut allowed.interfaces, interfaces);
+    }
+}
+
+/// Adds what is not there yet: users may ask for the same again and again.
+pub(super) fn add_new<T: PartialEq>(to: &mut Vec<T>, others: Vec<T>) {
+    for other in others {
+        if !to.contains(&other) {
+            to.push(other);
+        }
     }
 }
 
