@@ -27,7 +27,7 @@ pub use bus::{BusAddress, BusError, BusSink, SpoolPlace};
 pub use ipfix::{Collector, CollectorError, IpfixSink};
 pub use query::{
     Answered, Engine, EngineOptions, NoEngine, Query, QueryError, READY, Ready, Span, Values,
-    no_engine, pythons,
+    no_engine, pythons, tree_text,
 };
 pub use sensors::{HOST_RULE, Sensor, Sensors, SensorsError, is_host};
 pub use ssh::{NOT_FOUND, SSH_FAILED, Way, last_line};

@@ -14,5 +14,6 @@ mod ready;
 
 pub use engine::{
     Answered, Engine, EngineOptions, NoEngine, Query, QueryError, Span, no_engine, pythons,
+    tree_text,
 };
 pub use ready::{READY, Ready, Values};

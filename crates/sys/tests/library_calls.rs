@@ -84,7 +84,7 @@ fn asked() -> Option<usize> {
 /// A library's thread waits, a thread of ours starts programs, and a third one drops all rights.
 fn drop_all() {
     // Afterwards this thread may not ask either.
-    let has_landlock = privileges::landlock_version() > 0;
+    let (has_landlock, nobody) = (privileges::landlock_version() > 0, Account::nobody());
     name_confinement(LateFiles { has_library: true, ..LateFiles::default() });
     let (ask, asked) = mpsc::channel::<()>();
     let waiting = thread::spawn(move || {
@@ -108,7 +108,6 @@ fn drop_all() {
     ask.send(()).unwrap();
     go_on.send(()).unwrap();
     let (status, read, socket) = waiting.join().unwrap();
-    let nobody = Account::nobody();
     let held = Held::of(&status);
     assert_eq!((held.capabilities, held.bounding), (0, 0), "{status}");
     assert_eq!(

@@ -181,6 +181,17 @@ impl Engine {
     }
 }
 
+/// Returns the path of a tree as DuckDB gets it.
+///
+/// # Errors
+/// [`QueryError::Failed`]: it is not UTF-8, or is relative to a folder that is gone.
+pub fn tree_text(tree: &Path) -> Result<String, QueryError> {
+    let failed = |what: String| QueryError::Failed(format!("{}: {what}", tree.display()));
+    let whole = std::path::absolute(tree).map_err(|error| failed(error.to_string()))?;
+    let not_text = "DuckDB cannot open a folder whose path is not UTF-8: rename it";
+    whole.into_os_string().into_string().map_err(|_| failed(not_text.to_owned()))
+}
+
 impl Query<'_> {
     /// Runs the query in the first Python that has DuckDB, with the rights of the calling thread.
     ///
@@ -206,12 +217,7 @@ impl Query<'_> {
     /// # Errors
     /// [`QueryError`].
     pub fn ask_of(&self, engine: Engine) -> Result<Answered, QueryError> {
-        let shown = self.tree.display();
-        let failed = |what: String| QueryError::Failed(format!("{shown}: {what}"));
-        let tree = std::path::absolute(self.tree).map_err(|error| failed(error.to_string()))?;
-        let tree = tree.to_str().ok_or_else(|| {
-            failed("DuckDB cannot open a folder whose path is not UTF-8: rename it".to_owned())
-        })?;
+        let tree = tree_text(self.tree)?;
         let Engine { python, mut child, mut input, mut lines } = engine;
         let broken =
             |what: String| QueryError::Broken { python: python.display().to_string(), what };

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use burstline_fleet::{Answered, Query, QueryError, READY, Ready, Span, Values};
+use burstline_fleet::{Answered, Query, QueryError, READY, Ready, Span, Values, tree_text};
 use burstline_port::did_you_mean;
 
 use crate::args::QueryArgs;
@@ -25,6 +25,8 @@ pub(crate) fn query(args: &QueryArgs) -> Result<ExitCode, Failure> {
     {
         return Err(Failure::usage("--from must be before --to: no record can be in between"));
     }
+    // Before Python starts: no engine would help.
+    tree_text(&args.tree).map_err(failed)?;
     let span = Span { from_ns: args.from, to_ns: args.to };
     confinement::with_engine(&args.tree, args.successor.as_ref(), &|tree, engine| {
         let asked = Query { tree, sql: &sql, span }.ask_of(engine).map_err(failed)?;
