@@ -92,8 +92,11 @@ fn what_answers_a_query_opens_nothing_but_its_own() {
     let packages = directory.file("packages");
     fs::create_dir(&packages).unwrap();
     let module = "import os, socket, sys, threading, time\n\
+        def is_filtered():\n\
+        \x20   try: return 'Seccomp_filters:\\t2' in open('/proc/thread-self/status').read()\n\
+        \x20   except OSError: return False # the engine closes what it does not know\n\
         def tell():\n\
-        \x20   while '\\nSeccomp_filters:\\t2' not in open('/proc/thread-self/status').read():\n\
+        \x20   while not is_filtered():\n\
         \x20       time.sleep(0.01)\n\
         \x20   for act in (lambda: socket.socket(), lambda: socket.socketpair(),\n\
         \x20       lambda: socket.socket(socket.AF_UNIX), lambda: open('/etc/shadow'),\n\
