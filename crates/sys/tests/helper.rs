@@ -381,6 +381,7 @@ fn ports_are_opened_once_a_user_asks_for_them() {
         denied(load().unwrap_err());
         assert!(tap("t0").is_err());
         let clients = helper::serve(listener.as_fd()).unwrap().expect("this thread needs it");
+        denied(helper::serve(listener.as_fd()).unwrap_err());
         let next = |name: &'static str| {
             ask.send(name).unwrap();
             let client = clients.receive().unwrap().expect("the helper lives");

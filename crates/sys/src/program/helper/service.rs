@@ -13,6 +13,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::exit;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -96,7 +97,7 @@ impl Process {
             Grants::try_out()?;
             let HelperOptions { grants, sockets, porter, loader, .. } = options;
             let allowed = Shared::new(grants, sockets);
-            let ports = Ports { porter, loader };
+            let ports = Ports { porter, loader, is_served: AtomicBool::new(false) };
             Ok(Box::new(move |asked| do_for_files(&allowed, &ports, asked)))
         })
     }
@@ -297,6 +298,8 @@ fn run_command(grants: &Grants, options: &HelperOptions, mut asked: Asked<'_>) -
 struct Ports {
     porter: Option<Porter>,
     loader: Option<Loader>,
+    /// Whether the porter has its listener. It guards no memory.
+    is_served: AtomicBool,
 }
 
 fn do_for_files(allowed: &Shared, ports: &Ports, mut asked: Asked<'_>) -> io::Result<Done> {
@@ -319,6 +322,10 @@ fn do_for_files(allowed: &Shared, ports: &Ports, mut asked: Asked<'_>) -> io::Re
         Request::Load { what } => now.load(ports.loader, what, asked.files)?,
         Request::Serve => {
             let (porter, listener) = (ports.porter.ok_or_else(refused)?, asked.file()?);
+            // A later listener would be one of the job's own choice.
+            if ports.is_served.swap(true, Relaxed) {
+                return Err(refused());
+            }
             Door::serve(porter, listener, asked.asker.try_clone()?, allowed)?;
             return Ok(Done::default());
         }
