@@ -3,6 +3,8 @@
 //!
 //! Each attempt is a process: this program, started again with the number of the attempt.
 
+mod raw_call;
+
 use std::fs;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -14,6 +16,7 @@ use std::process::{Command, ExitStatus};
 use burstline_sys::direct::{Creation, OutputFile, QueueMode, WriteQueue, keep_rings};
 use burstline_sys::privileges::{self, Access, CallFilter, Confinement, Refusal, Ruleset};
 use burstline_sys::users::Account;
+use raw_call::call;
 
 /// The number of the attempt that this process makes.
 const TRY: &str = "BURSTLINE_TEST_TRY";
@@ -77,14 +80,6 @@ fn failing() -> [(&'static str, libc::c_long, [libc::c_long; 3], i32); 12] {
         ("a socket of IPv6", libc::SYS_socket, [10, 2, 0], libc::EINVAL),
         ("an unknown option", libc::SYS_prctl, [22, 2, 0], libc::EINVAL),
     ]
-}
-
-fn call(number: libc::c_long, arguments: [libc::c_long; 3]) -> io::Result<libc::c_long> {
-    let [a, b, c] = arguments;
-    // SAFETY: no argument is a pointer to our memory: each is 0, a small number, or an unmapped
-    // page.
-    let answer = unsafe { libc::syscall(number, a, b, c, 0, 0, 0) };
-    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
 }
 
 fn give_up(folder: &Path) {

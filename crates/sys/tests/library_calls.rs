@@ -1,6 +1,8 @@
 //! Threads of a library become another user, and keep the calls that a driver may need. All threads
 //! of a process do, so each attempt is a process: this program, started again.
 
+mod raw_call;
+
 use std::fs;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -13,6 +15,7 @@ use burstline_sys::privileges::{
     expect_library_threads, give_up_but_programs,
 };
 use burstline_sys::users::Account;
+use raw_call::call;
 
 /// The number of the attempt that this process makes.
 const TRY: &str = "BURSTLINE_TEST_TRY";
@@ -46,14 +49,6 @@ const FAILING: [(&str, libc::c_long, [libc::c_long; 3], i32); 9] = [
     ("a UNIX socket that connects", libc::SYS_socket, [1, 1, 0], libc::EINVAL),
     ("a ring of calls", libc::SYS_io_uring_setup, [1, 0, 0], libc::EPERM),
 ];
-
-fn call(number: libc::c_long, arguments: [libc::c_long; 3]) -> io::Result<libc::c_long> {
-    let [a, b, c] = arguments;
-    // SAFETY: no argument is a pointer to our memory: each is 0, a small number, or an unmapped
-    // page.
-    let answer = unsafe { libc::syscall(number, a, b, c, 0, 0, 0) };
-    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
-}
 
 fn name_confinement(late: LateFiles) {
     let files = Ruleset::new().unwrap();

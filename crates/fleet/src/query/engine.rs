@@ -179,6 +179,25 @@ impl Engine {
             }
         }
     }
+
+    /// Starts the first Python that has DuckDB, with the rights of the calling thread.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub fn first() -> Result<Self, QueryError> {
+        let candidates = pythons();
+        for python in &candidates {
+            match Self::start(python, &EngineOptions::default(), |_| Ok(None)) {
+                Err(NoEngine::NotFound | NoEngine::NoPackage) => {}
+                Err(NoEngine::Broken(what)) => {
+                    let python = python.display().to_string();
+                    return Err(QueryError::Broken { python, what });
+                }
+                Ok(engine) => return Ok(engine),
+            }
+        }
+        Err(no_engine(&candidates))
+    }
 }
 
 /// Returns the path of a tree as DuckDB gets it.
@@ -193,25 +212,6 @@ pub fn tree_text(tree: &Path) -> Result<String, QueryError> {
 }
 
 impl Query<'_> {
-    /// Runs the query in the first Python that has DuckDB, with the rights of the calling thread.
-    ///
-    /// # Errors
-    /// [`QueryError`].
-    pub fn ask(&self) -> Result<Answered, QueryError> {
-        let candidates = pythons();
-        for python in &candidates {
-            match Engine::start(python, &EngineOptions::default(), |_| Ok(None)) {
-                Ok(engine) => return self.ask_of(engine),
-                Err(NoEngine::NotFound | NoEngine::NoPackage) => {}
-                Err(NoEngine::Broken(what)) => {
-                    let python = python.display().to_string();
-                    return Err(QueryError::Broken { python, what });
-                }
-            }
-        }
-        Err(no_engine(&candidates))
-    }
-
     /// Asks an engine that is ready.
     ///
     /// # Errors

@@ -53,8 +53,8 @@ use crate::privileges::Confinement;
 use crate::seqpacket::{Kind, SeqPacket};
 use crate::users;
 pub use grants::{Grant, GrantKind};
-pub use ports::{Client, Clients, Door, Extension, Loader, Porter};
-pub(crate) use ports::{sealed, set_option_directly};
+pub(crate) use ports::set_option_directly;
+pub use ports::{Client, Clients, Door, Extension, Loader, Porter, bytes_to_pass};
 pub(crate) use programs::run;
 use request::{Answer, Done, Request};
 use service::Process;
@@ -163,14 +163,6 @@ pub fn is_needed() -> bool {
 /// Errors of the loader, or of the kernel.
 pub fn load(what: &[u8], files: &[BorrowedFd<'_>]) -> Option<io::Result<OwnedFd>> {
     needed_for_descriptors().map(|helper| helper.load(what, files))
-}
-
-/// Returns memory with these bytes, to be passed to a [`Loader`].
-///
-/// # Errors
-/// Errors from the kernel: no memory, no descriptors.
-pub fn bytes_to_pass(bytes: &[u8]) -> io::Result<OwnedFd> {
-    sealed(bytes)
 }
 
 /// Has the helper serve a listening socket by its [`Porter`], if the calling thread needs a helper.

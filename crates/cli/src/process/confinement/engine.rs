@@ -73,20 +73,7 @@ fn failed(error: &QueryError) -> Failure {
 
 /// The same without capabilities, and otherwise with all that the user may do.
 fn with_all_calls<T: Send>(tree: &Path, ask: &Ask<'_, T>) -> Result<T, Failure> {
-    without_rights(|| {
-        let candidates = pythons();
-        for python in &candidates {
-            match Engine::start(python, &EngineOptions::default(), |_| Ok(None)) {
-                Ok(engine) => return ask(tree, engine),
-                Err(NoEngine::Broken(what)) => {
-                    let python = python.display().to_string();
-                    return Err(failed(&QueryError::Broken { python, what }));
-                }
-                Err(_) => {}
-            }
-        }
-        Err(failed(&no_engine(&candidates)))
-    })?
+    without_rights(|| ask(tree, Engine::first().map_err(|error| failed(&error))?))?
 }
 
 /// How an attempt ended.

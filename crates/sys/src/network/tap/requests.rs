@@ -56,7 +56,10 @@ pub(super) fn open_driver() -> Result<File, TapError> {
 
 /// Attaches a queue to a device, with flags of `TUNSETIFF`, in the calling thread's own name.
 pub(crate) fn queue_directly(name: &str, flags: u32) -> io::Result<OwnedFd> {
-    let file = driver()?;
+    attach(driver()?, name, flags)
+}
+
+fn attach(file: File, name: &str, flags: u32) -> io::Result<OwnedFd> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_flags = flags as i16;
     ask(&file, TUNSETIFF, &mut request)?;
@@ -72,10 +75,7 @@ pub(super) fn open_queue(name: &str, options: &TapOptions) -> Result<OwnedFd, Ta
     flags |= if queues > 1 { libc::IFF_MULTI_QUEUE } else { 0 };
     let opened = match helper::needed_for_descriptors() {
         Some(helper) => helper.tap_queue(name, flags as u32),
-        None => {
-            open_driver()?;
-            queue_directly(name, flags as u32)
-        }
+        None => attach(open_driver()?, name, flags as u32),
     };
     opened.map_err(|error| match error.raw_os_error() {
         Some(libc::EPERM) => TapError::NotPermitted { program: program() },

@@ -186,7 +186,7 @@ impl Door {
     /// # Errors
     /// Errors from the kernel; the job has ended, or has no memory for it.
     pub fn pass(&self, client: BorrowedFd<'_>, request: &[u8]) -> io::Result<()> {
-        let request = sealed(request)?;
+        let request = bytes_to_pass(request)?;
         self.job.send(b"client", &[client, request.as_fd()])
     }
 }
@@ -230,8 +230,12 @@ impl AsFd for Clients {
     }
 }
 
-/// Returns memory that holds these bytes for good, to be read from the start.
-pub(crate) fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
+/// Returns memory that holds these bytes for good, to be read from the start: by a [`Loader`], or
+/// by who gets a [`Client`].
+///
+/// # Errors
+/// Errors from the kernel: no memory, no descriptors.
+pub fn bytes_to_pass(bytes: &[u8]) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let mut file = File::from(memfd_create("burstline-request", flags)?);
     file.write_all(bytes)?;
