@@ -482,6 +482,11 @@ pub(crate) mod tests {
     /// Held by a test during which no other may have a device open.
     pub(crate) static TURN: Mutex<()> = Mutex::new(());
 
+    /// The process has one EAL, for all tests. A pool takes 34 MiB, and several are alive at once.
+    pub(crate) fn eal() -> EalOptions {
+        EalOptions { huge: Some(false), memory_mib: Some(512), ..EalOptions::default() }
+    }
+
     pub(crate) fn options(number: u32, mbufs: Option<u32>) -> DeviceOptions {
         DeviceOptions {
             devargs: format!("net_null{number}"),
@@ -499,7 +504,7 @@ pub(crate) mod tests {
     #[test]
     fn two_that_are_alike_receive_into_one_pool() {
         let _turn = lock(&TURN);
-        let eal = EalOptions { huge: Some(false), memory_mib: Some(128), ..EalOptions::default() };
+        let eal = eal();
         let open = |number: u32, other: DeviceOptions| {
             let one = options(number, None);
             let first = DeviceRequest { options: &one, eal: &eal };

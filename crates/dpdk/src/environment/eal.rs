@@ -259,9 +259,7 @@ mod tests {
 
     #[test]
     fn who_finds_dpdk_running_that_is_not_ours_is_told() {
-        let options =
-            EalOptions { huge: Some(false), memory_mib: Some(128), ..EalOptions::default() };
-        start(&options, "a test").unwrap();
+        start(&crate::device::tests::eal(), "a test").unwrap();
         // As if someone else had started it before us.
         let name = CString::new("burstline").unwrap();
         let reason = on_control(|| initialise(vec![name])).unwrap_err();

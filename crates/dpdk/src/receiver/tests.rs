@@ -1,13 +1,12 @@
 use super::{Held, Marks, Plain};
-use crate::device::tests::{TURN, options};
-use crate::{Device, DeviceOptions, EalOptions, Exit, Receiver, Sender, leaked_mbufs};
+use crate::device::tests::{TURN, eal, options};
+use crate::{Device, DeviceOptions, Exit, Receiver, Sender, leaked_mbufs};
 use burstline_log::{Meta, Scratch};
 use std::sync::{Arc, PoisonError};
 
 fn device(devargs: &str) -> Arc<Device> {
     let options = DeviceOptions { devargs: devargs.to_owned(), ..options(0, Some(2047)) };
-    let eal = EalOptions { huge: Some(false), memory_mib: Some(128), ..EalOptions::default() };
-    Device::open(&options, &eal).unwrap()
+    Device::open(&options, &eal()).unwrap()
 }
 
 fn send(sender: &mut Sender, packets: &[Vec<u8>]) {
