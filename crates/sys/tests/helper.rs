@@ -182,8 +182,8 @@ fn the_socket_of_a_name_is_removed_and_nothing_else_is_done_there() {
 
 /// A folder may have more than the job's files, such as the script for closed ones.
 #[test]
-fn only_files_of_the_jobs_names_are_changed() {
-    alone("only_files_of_the_jobs_names_are_changed", |folder| {
+fn only_files_of_the_jobs_names_are_changed_or_read() {
+    alone("only_files_of_the_jobs_names_are_changed_or_read", |folder| {
         let [mine, script, inner] = ["x_1", "keep.sh", "a/x_1"].map(|name| folder.join(name));
         fs::write(&script, "x").unwrap();
         fs::create_dir(folder.join("a")).unwrap();
@@ -204,10 +204,15 @@ fn only_files_of_the_jobs_names_are_changed() {
             late::remove_file(&script),
             late::rename(&mine, &script),
             late::run(&[], &script).map(drop),
+            late::open(&script).map(drop),
+            late::metadata(&script).map(drop),
+            late::open(&inner).map(drop),
+            late::names_in(inner.parent().unwrap()).map(drop),
         ] {
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::PermissionDenied);
         }
-        late::open(&script).unwrap();
+        late::open(&mine).unwrap();
+        assert_eq!(late::names_in(folder).unwrap().len(), 4);
     });
 }
 
@@ -228,7 +233,10 @@ fn only_folders_that_are_named_after_the_time_are_made() {
         let made = folder.join("d2026-11/November");
         late::create_folder(made.parent().unwrap(), 0o700).unwrap();
         late::create_folder(&made, 0o750).unwrap();
-        Opening::write().create_new().open(&made.join("x_1")).unwrap();
+        let file = made.join("x_1");
+        Opening::write().create_new().open(&file).unwrap();
+        assert_eq!(late::names_in(&made).unwrap(), ["x_1"]);
+        late::open(&file).unwrap();
         for refused in ["journal", "2026-11", "d2026-11x", "d2026-11/n;", "x", "flat/x"] {
             let refused = late::create_folder(&folder.join(refused), 0o700);
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::PermissionDenied);
@@ -323,7 +331,7 @@ fn a_child_of_the_job_is_not_served() {
     });
 }
 
-/// Allows the interface that the first client of each pair names, and passes both on.
+/// Allows what a client names: the path of a socket, a tap device or an interface. Passes it on.
 fn porter(door: &Door) {
     let listener = UnixListener::from(door.listener().try_clone_to_owned().unwrap());
     listener.set_nonblocking(false).unwrap();
@@ -331,7 +339,13 @@ fn porter(door: &Door) {
         let mut client = client.unwrap();
         let mut name = String::new();
         client.read_to_string(&mut name).unwrap();
-        door.extend(Extension { interfaces: vec![name.clone()], ..Extension::default() });
+        let mut extension = Extension::default();
+        match &name[..1] {
+            "/" => extension.grants.push(Grant::of((&name).into(), GrantKind::Socket)),
+            "t" => extension.taps.push(name.clone()),
+            _ => extension.interfaces.push(name.clone()),
+        }
+        door.extend(extension);
         door.pass(client.as_fd(), name.as_bytes()).unwrap();
     }
 }
@@ -361,10 +375,11 @@ fn ports_are_opened_once_a_user_asks_for_them() {
         })
         .unwrap();
         // A root who is not confined: the user. Threads have rights apart.
-        let (ask, asked) = mpsc::channel::<&str>();
+        let (ask, asked) = mpsc::channel::<String>();
+        let door = path.clone();
         let user = thread::spawn(move || {
             for name in asked {
-                let mut door = UnixStream::connect(&path).unwrap();
+                let mut door = UnixStream::connect(&door).unwrap();
                 door.write_all(name.as_bytes()).unwrap();
                 door.shutdown(Shutdown::Write).unwrap();
                 let _ = door.read(&mut [0]); // until the job has it
@@ -382,24 +397,35 @@ fn ports_are_opened_once_a_user_asks_for_them() {
         assert!(tap("t0").is_err());
         let clients = helper::serve(listener.as_fd()).unwrap().expect("this thread needs it");
         denied(helper::serve(listener.as_fd()).unwrap_err());
-        let next = |name: &'static str| {
-            ask.send(name).unwrap();
+        let next = |name: &str| {
+            ask.send(name.to_owned()).unwrap();
             let client = clients.receive().unwrap().expect("the helper lives");
             assert_eq!(io::read_to_string(client.request).unwrap(), name);
         };
         next("t0");
         let opened = tap("t0").unwrap();
         assert!(opened.interface().is_up && opened.depth() == TapOptions::default().depth);
-        let packets = raw_socket(libc::AF_PACKET).unwrap();
-        set_with_rights(&packets, libc::SO_RCVBUFFORCE, 8 << 20).unwrap();
-        denied(set_with_rights(&packets, libc::SO_MARK, 1).unwrap_err());
-        denied(raw_socket(libc::AF_INET).unwrap_err());
+        denied(raw_socket(libc::AF_PACKET).unwrap_err());
         assert!(tap("t1").is_err(), "nobody has asked for it");
         denied(load().unwrap_err());
         next("lo");
+        assert!(tap("lo").is_err(), "it is no tap device of the job");
+        let packets = raw_socket(libc::AF_PACKET).unwrap();
+        set_with_rights(&packets, libc::SO_RCVBUFFORCE, 8 << 20).unwrap();
+        denied(set_with_rights(&packets, libc::SO_MARK, 1).unwrap_err());
+        denied(set_with_rights(&clients, libc::SO_RCVBUFFORCE, 8 << 20).unwrap_err());
+        denied(raw_socket(libc::AF_INET).unwrap_err());
         let mut loaded = String::new();
         fs::File::from(load().unwrap()).read_to_string(&mut loaded).unwrap();
         assert_eq!(loaded, "bytes");
+        // Where users find it, no socket of the job takes its place.
+        let bind = |path: &Path| late::bind(path, Kind::Stream, [None; 2], Some(0o600));
+        let other = folder.join("peer");
+        denied(bind(&other).unwrap_err());
+        next(other.to_str().unwrap());
+        drop(bind(&other).unwrap());
+        late::remove_file(&path).unwrap();
+        denied(bind(&path).unwrap_err());
         drop(ask);
         user.join().unwrap();
     });

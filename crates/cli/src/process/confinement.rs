@@ -23,7 +23,7 @@ use std::io;
 use std::path::Path;
 use std::thread;
 
-use burstline_port::{Address, load_for_job};
+use burstline_port::load_for_job;
 use burstline_sys::direct::keep_rings;
 use burstline_sys::helper::{self, Extension, Grant, GrantKind, HelperOptions, Loader, Porter};
 use burstline_sys::inode::folder_of;
@@ -35,7 +35,7 @@ use burstline_sys::{limits, pcap};
 
 use crate::args::Verb;
 use crate::failure::{Failure, complain};
-use crate::verbs::serve_door;
+use crate::verbs::{Opens, serve_door};
 pub(crate) use engine::with_engine;
 use wants::Wants;
 
@@ -77,11 +77,16 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     }
     let user = match verb.successor() {
         Some(named) => {
-            // The named user opens later files, but no later ports.
-            let _ = wants.has_door && nobody().is_some() && wants.start_helper(refusal);
+            // The named user opens later files, but no later ports. Root may do so in person.
+            let takes_helper = wants.has_door && named.user != users::effective_user();
+            let else_what = "no user can add ports";
+            let _ = takes_helper && nobody().is_some() && wants.start_helper(refusal, else_what);
             Some(named.clone())
         }
-        None => nobody().filter(|_| !wants.takes_user || wants.start_helper(refusal)),
+        None => nobody().filter(|_| {
+            let else_what = "the job's threads stay root without capabilities";
+            !wants.takes_user || wants.start_helper(refusal, else_what)
+        }),
     };
     match helper::is_started() {
         true => wants.leave_to_helper(),
@@ -103,10 +108,10 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     try_successor(verb.successor())
 }
 
-/// Returns what a running job gets for ports that a user of it asks for.
-pub(crate) fn extension(ports: &[Address]) -> Extension {
-    let Wants { grants, sockets, interfaces, .. } = Wants::of_later(ports);
-    Extension { grants, sockets, interfaces }
+/// Returns what a running job gets for what a user of it asks for.
+pub(crate) fn extension(opens: &Opens) -> Extension {
+    let Wants { grants, sockets, interfaces, taps, .. } = Wants::of_later(opens);
+    Extension { grants, sockets, interfaces, taps }
 }
 
 /// Notes once which restrictions this kernel does not support.
@@ -211,8 +216,8 @@ impl Wants {
     }
 
     /// Starts the helper. Returns false if the job has to stay root instead: a library opens files
-    /// by itself, it opens ports by any path, or no helper starts.
-    fn start_helper(&self, refusal: Refusal) -> bool {
+    /// by itself, it opens ports by any path, or no helper starts, whose consequence is `else_what`.
+    fn start_helper(&self, refusal: Refusal, else_what: &str) -> bool {
         if self.opens_anything || self.calls_anything || self.takes_descriptors {
             return false;
         }
@@ -230,8 +235,7 @@ impl Wants {
         };
         let started = helper::start(options, || self.confinement_of_helper(refusal));
         if let Err(error) = &started {
-            let what = "the job's threads stay root without capabilities";
-            complain(&format!("note: no helper process: {error}; {what}"));
+            complain(&format!("note: no helper process: {error}; {else_what}"));
         }
         started.is_ok()
     }

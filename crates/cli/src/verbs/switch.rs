@@ -6,6 +6,7 @@ mod server;
 
 use std::fs;
 use std::process::ExitCode;
+use std::sync::mpsc;
 use std::thread;
 use std::time::SystemTime;
 
@@ -78,17 +79,27 @@ impl Read {
 }
 
 /// What a switch opens: its ports and the targets of its mirrors.
+#[derive(Default)]
 pub(crate) struct Opens {
     pub(crate) ports: Vec<Address>,
     pub(crate) targets: Vec<Address>,
+}
+
+impl Opens {
+    /// Adds targets: addresses, or names of ports, which are nothing to open.
+    fn add_targets<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
+        self.targets.extend(names.into_iter().filter_map(|name| name.parse().ok()));
+    }
 }
 
 /// Returns what a switch with these arguments opens.
 pub(crate) fn opens(args: &SwitchArgs) -> Result<Opens, Failure> {
     let read = Read::of(args)?;
     let ports = read.ports(args)?;
-    let targets = read.targets(&ports).filter_map(|name| name.parse().ok()).collect();
-    Ok(Opens { ports: ports.into_iter().map(|port| port.address).collect(), targets })
+    let mut opens = Opens::default();
+    opens.add_targets(read.targets(&ports));
+    opens.ports.extend(ports.into_iter().map(|port| port.address));
+    Ok(opens)
 }
 
 fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
@@ -125,8 +136,11 @@ fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
         let serving = server.as_ref().map(Server::end);
         if let Some(server) = server {
             let keeps_privileges = common.keep_privileges;
-            let control = move || server.serve(&handle, &options, keeps_privileges);
+            let (begun, has_begun) = mpsc::channel();
+            let control = move || server.serve(&handle, &options, keeps_privileges, begun);
             job::start(scope, "control", control)?;
+            // Before packets are read: who hands the door on says who may ask for more.
+            let _ = has_begun.recv();
         }
         let outcome = job::watch(&mut view, &run, common.keep_privileges, || {
             burstline_engine::switch(fabric, orders, &placed.threads, &run)

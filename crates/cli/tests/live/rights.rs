@@ -3,9 +3,11 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 
 use burstline_testbed::Killed;
 
@@ -17,7 +19,8 @@ use crate::support::rights::{
 };
 use crate::support::service::is_alive;
 use crate::support::{
-    Directory, REAL, assert_closed, assert_says, command, last_object, other, run, run_json,
+    Directory, PROGRAM, REAL, assert_closed, assert_says, command, last_object, other, run,
+    run_json,
 };
 
 /// Returns real, effective, saved and file-system uid or gid of each thread.
@@ -79,7 +82,10 @@ fn who_cannot_become_the_user_is_told_at_once() {
         assert_says(&[&["count", REAL], flags].concat(), 2, what);
     }
     let Some(nobody) = nobody() else { return };
-    let mut other = command(&["count", "gen:?packets=9", "-Z", "root"]);
+    // By its descriptor: the folder of the build may be closed to others.
+    let file = fs::File::open(PROGRAM).unwrap();
+    let mut other = Command::new(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    other.args(["count", "gen:?packets=9", "-Z", "root"]);
     let output = other.uid(nobody.user).gid(nobody.group).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");

@@ -18,15 +18,17 @@
 //! come has a helper that keeps what ports take; see [`Door`].
 //!
 //! Invariants:
-//! - H1: a helper reads requests, and no content of files but programs for the kernel. It copies
-//!   each request and checks it before use. It takes requests from threads of its job alone, by
-//!   their credentials.
-//! - H2: it walks from granted folders, and leaves none of them (openat2). It makes no file that
-//!   runs as its owner, and sets mode and owner of files that the job has open for writing. It
-//!   connects to listed sockets only. Landlock and a list of calls confine it, too.
+//! - H1: a helper reads requests of its job and, with a [`Door`], of users; and no content of files
+//!   but programs for the kernel. It copies each request and checks it before use. It takes a job's
+//!   requests from threads of the job alone, by their credentials.
+//! - H2: it walks from granted folders, and leaves none of them (openat2). There it opens files of
+//!   the job's names only. It makes no file that runs as its owner, and sets mode and owner of
+//!   files that the job has open for writing. It connects to listed sockets, and makes sockets
+//!   where users have asked for one. A list of calls confines it and, without a door, Landlock.
 //! - H3: a thread asks the helper exactly if its user is another than the helper's.
-//! - H4: a helper ends with its job, even if the job is killed. Nothing that the job asks for
-//!   blocks a helper for longer than a file system or the user's command takes.
+//! - H4: a helper ends with its job, even if the job is killed. Nothing that the job or a client
+//!   asks for blocks a helper for longer than a file system, the user's command or a client's
+//!   patience takes.
 //! - H5: the process has no thread that holds a lock when a helper is forked. The program has one
 //!   thread then.
 //!

@@ -60,6 +60,19 @@ pub(super) fn maps_of(code: &[Instruction]) -> Vec<usize> {
     (0..code.len()).filter(|&at| names_map(&code[at])).collect()
 }
 
+/// Returns whether instructions name something besides maps, and helpers by their numbers: by the
+/// source register of a wide load or of a call. Source: linux/bpf.h, `BPF_PSEUDO_`.
+pub(super) fn has_foreign_names(code: &[Instruction]) -> bool {
+    let none = Register::R0 as u8;
+    code.iter().any(|one| match one.code {
+        code if code == CLASS_LOAD_WIDE | Size::Double as u8 => {
+            ![none, PSEUDO_MAP as u8, PSEUDO_MAP_VALUE as u8].contains(&one.source())
+        }
+        code if code == CLASS_JUMP | CALL => one.source() != none,
+        _ => false,
+    })
+}
+
 /// A jump target in a program. It belongs to the assembler that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label(usize);

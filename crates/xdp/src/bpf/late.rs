@@ -21,13 +21,16 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use burstline_sys::helper;
 
-use super::assembler::maps_of;
+use super::assembler::{has_foreign_names, maps_of};
 use super::call::{self, Command, LinkCreate, MapCreate, Name};
-use super::program::{self, ATTACH_XDP, Loading};
-use super::{Instruction, MapKind, ProgramKind};
+use super::program::{self, ATTACH_XDP, HAS_FRAGMENTS, Loading};
+use super::{Instruction, MAPPABLE, MapKind, ProgramKind};
 
 /// The longest program, in instructions: longer than any that this crate makes.
 const INSTRUCTIONS_MAX: usize = 64 << 10;
+/// The largest map, in bytes of keys and values: larger than any that this crate makes, for a
+/// million entries. The kernel's memory is not the job's.
+const MAP_BYTES_MAX: u64 = 64 << 20;
 /// Words of a request without its name.
 const WORDS: usize = 6;
 
@@ -134,7 +137,9 @@ pub fn load_for_job(
 
 fn map_for_job(words: [u32; WORDS], map_name: Name) -> io::Result<OwnedFd> {
     let [map_type, key_size, value_size, max_entries, map_flags, _] = words;
-    if !MapKind::ALL.iter().any(|kind| *kind as u32 == map_type) {
+    let is_known = MapKind::ALL.iter().any(|kind| *kind as u32 == map_type);
+    let bytes = u64::from(max_entries) * (u64::from(key_size) + u64::from(value_size));
+    if !is_known || bytes > MAP_BYTES_MAX || ![0, MAPPABLE].contains(&map_flags) {
         return Err(refused());
     }
     let mut request = MapCreate {
@@ -160,8 +165,9 @@ fn program_for_job(
     let [kind, flags, attach_type, ..] = words;
     let kinds = [ProgramKind::SocketFilter, ProgramKind::Xdp];
     let kind = kinds.into_iter().find(|one| *one as u32 == kind).ok_or_else(refused)?;
+    let is_known = [0, HAS_FRAGMENTS].contains(&flags) && [0, ATTACH_XDP].contains(&attach_type);
     // A pipe would hold the helper up.
-    if !code.metadata()?.is_file() {
+    if !is_known || !code.metadata()?.is_file() {
         return Err(refused());
     }
     let (mut bytes, most) = (Vec::new(), INSTRUCTIONS_MAX * size_of::<Instruction>());
@@ -171,6 +177,10 @@ fn program_for_job(
         return Err(refused());
     }
     let mut code: Vec<_> = code.iter().map(|bytes| Instruction::from_bytes(*bytes)).collect();
+    // Others name variables and functions of the kernel.
+    if has_foreign_names(&code) {
+        return Err(refused());
+    }
     for at in maps_of(&code) {
         let map = usize::try_from(code[at].immediate).ok().and_then(|number| maps.get(number));
         code[at].immediate = map.ok_or_else(refused)?.as_raw_fd();
@@ -184,6 +194,7 @@ fn refused() -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Register;
     use super::*;
 
     #[test]
@@ -198,10 +209,38 @@ mod tests {
         }
         let refused = |bytes: &[u8]| load_for_job(bytes, Vec::new(), &|_| true).unwrap_err();
         let unknown = Request { command: call::PROGRAM_BY_ID, ..request }.encode();
-        let map = [4, 4, 4, 4, 0, 0]; // a kind that this crate does not make
-        let map = Request { command: call::MAP_CREATE, words: map, name }.encode();
-        for bytes in [&b"text"[..], &bytes, &unknown, &map] {
+        // A kind that this crate does not make, too much memory, and a flag: BPF_F_RDONLY_PROG.
+        let maps = [[4, 4, 4, 4, 0, 0], [1, 4, 4096, 1 << 20, 0, 0], [2, 4, 4, 4, 1 << 7, 0]];
+        let maps = maps.map(|words| Request { command: call::MAP_CREATE, words, name }.encode());
+        for bytes in [&b"text"[..], &bytes, &unknown].into_iter().chain(maps.iter().map(|m| &m[..]))
+        {
             assert_eq!(refused(bytes).raw_os_error(), Some(libc::EACCES));
         }
+    }
+
+    #[test]
+    fn programs_that_name_what_is_the_kernels_are_refused() {
+        let none = Register::R0;
+        let exit = Instruction::new(0x95, none, none, 0, 0);
+        let load = |words: [u32; WORDS], code: &[Instruction]| {
+            let bytes: Vec<u8> = code.iter().flat_map(|one| one.to_bytes()).collect();
+            let file = helper::bytes_to_pass(&bytes).unwrap();
+            let asked = Request { command: call::PROGRAM_LOAD, words, name: Name::default() };
+            load_for_job(&asked.encode(), vec![file], &|_| true).unwrap_err().raw_os_error()
+        };
+        let xdp = [ProgramKind::Xdp as u32, 0, ATTACH_XDP, 0, 0, 0];
+        // The address of a kernel's variable (BPF_PSEUDO_BTF_ID), its function (a kfunc), a map
+        // that did not come along, a flag (BPF_F_SLEEPABLE), and another kind.
+        let wide = |from: Register| [Instruction::new(0x18, none, from, 0, 0), exit];
+        for code in [&wide(Register::R3)[..], &wide(Register::R1), &[call_of(Register::R2), exit]] {
+            assert_eq!(load(xdp, code), Some(libc::EACCES));
+        }
+        for words in [[6, 1 << 4, ATTACH_XDP, 0, 0, 0], [6, 0, 1, 0, 0, 0], [2, 0, 0, 0, 0, 0]] {
+            assert_eq!(load(words, &[exit]), Some(libc::EACCES));
+        }
+    }
+
+    fn call_of(from: Register) -> Instruction {
+        Instruction::new(0x85, Register::R0, from, 0, 1)
     }
 }

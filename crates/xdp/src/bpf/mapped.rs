@@ -19,7 +19,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use super::{BpfError, Map, MapKind, MapOptions};
 
 /// The map can be mmapped. Source: BPF_F_MMAPABLE, include/uapi/linux/bpf.h; kernel 5.5.
-const MAPPABLE: u32 = 1 << 10;
+pub(crate) const MAPPABLE: u32 = 1 << 10;
 
 const WORD_BYTES: usize = size_of::<u64>();
 

@@ -45,6 +45,7 @@ pub use instruction::{Alu, Compare, Helper, Instruction, Operand, Register, Size
 pub use late::load_for_job;
 pub use link::{Link, attached_program};
 pub use map::{Map, MapKind, MapOptions, possible_cpus};
+pub(crate) use mapped::MAPPABLE;
 pub use mapped::MappedArray;
 pub use mode::{Attached, XdpMode};
 pub use program::{Program, ProgramInfo, ProgramKind, ProgramOptions};

@@ -4,6 +4,8 @@ use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use burstline_sys::helper;
+
 use super::call::{self, ById, Name, ObjectInfo, ProgramLoad};
 use super::{BpfError, Instruction, late};
 
@@ -11,7 +13,7 @@ use super::{BpfError, Instruction, late};
 const LICENCE: &std::ffi::CStr = c"Dual MIT/GPL";
 
 /// The program accepts packets of several buffers. Source: BPF_F_XDP_HAS_FRAGS; kernel 5.18.
-const HAS_FRAGMENTS: u32 = 1 << 5;
+pub(super) const HAS_FRAGMENTS: u32 = 1 << 5;
 
 /// Source: BPF_XDP of enum bpf_attach_type.
 pub(super) const ATTACH_XDP: u32 = 37;
@@ -97,6 +99,9 @@ impl Program {
         };
         if source.raw_os_error() == Some(libc::EPERM) {
             return Err(BpfError::system("BPF_PROG_LOAD")(source));
+        }
+        if helper::is_needed() {
+            return Err(rejection(options.name, source, b"(it told the helper that loaded it)"));
         }
         // Writing the log takes longer than verification, so we request it only now.
         let mut log = vec![0; LOG_BYTES];

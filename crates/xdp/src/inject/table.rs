@@ -14,7 +14,7 @@ use std::ptr::{self, NonNull};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::INJECTED_BYTES_MAX;
-use crate::bpf::{BpfError, Map, MapKind, MapOptions};
+use crate::bpf::{BpfError, MAPPABLE, Map, MapKind, MapOptions};
 
 /// The maximum number of frames per call.
 pub const FRAMES_AT_ONCE: usize = 4096;
@@ -27,9 +27,6 @@ pub(super) const FRAMES_AT: usize = FRAMES_AT_ONCE * ENTRY_BYTES;
 pub(super) const OFFSETS: usize = 1 << 20;
 
 const TABLE_BYTES: usize = FRAMES_AT + OFFSETS + INJECTED_BYTES_MAX.next_multiple_of(16);
-
-/// The map can be mmapped. Source: BPF_F_MMAPABLE, include/uapi/linux/bpf.h; kernel 5.5.
-const MAPPABLE: u32 = 1 << 10;
 
 /// A map, with its only value mapped for writing.
 ///

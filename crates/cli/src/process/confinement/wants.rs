@@ -63,6 +63,8 @@ pub(super) struct Wants {
     pub(super) has_door: bool,
     /// Interfaces of ports that they ask for.
     pub(super) interfaces: Vec<String>,
+    /// Tap devices that they ask for.
+    pub(super) taps: Vec<String>,
     /// The command that is run for closed files.
     pub(super) command: Vec<String>,
     /// Whether something later takes a path of this process's own descriptors, such as /dev/stdout.
@@ -168,30 +170,47 @@ impl Wants {
         Some(wants)
     }
 
-    /// What ports take that a user of a running job asks for.
-    pub(super) fn of_later(ports: &[Address]) -> Self {
+    /// What ports, and targets of mirrors, take that a user of a running job asks for.
+    pub(super) fn of_later(opens: &Opens) -> Self {
         let mut wants = Self::default();
-        let resolve = |port: &Address| {
-            port.resolved(Role::Source).or_else(|_| port.resolved(Role::Sink)).ok()
+        let resolved = |ports: &[Address], role: Role| -> Vec<Address> {
+            ports.iter().filter_map(|port| port.resolved(role).ok()).collect()
         };
-        let ports: Vec<_> = ports.iter().filter_map(resolve).collect();
-        wants.read(&ports);
-        for port in &ports {
-            match port.scheme() {
-                "log" => {
-                    // If it is no name, opening the port says so.
-                    let files = files_of_name(port.target()).into_iter().flatten();
-                    files.for_each(|path| wants.grant(path, GrantKind::Write));
-                }
-                "afpacket" | "xdp" | "tap" => {
-                    let name = port.target().split('@').next().unwrap_or_default();
-                    wants.interfaces.push(name.to_owned());
-                }
-                _ if port.is_file() => wants.grant_files(Path::new(port.target()), false),
-                _ => {}
-            }
+        wants.read(&resolved(&opens.ports, Role::Source));
+        let targets = resolved(&opens.targets, Role::Sink);
+        wants.use_ports(&targets);
+        for target in targets.iter().filter(|target| target.is_file()) {
+            wants.grant_sink(Path::new(target.target()));
+        }
+        for port in opens.ports.iter().chain(&targets) {
+            wants.open_later(port);
         }
         wants
+    }
+
+    /// A file that is written later, and no others of its folder; it may be a device or a pipe.
+    fn grant_sink(&mut self, path: &Path) {
+        match fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            true => self.grant(path.to_owned(), GrantKind::Write),
+            false => self.grant_files(path, false),
+        }
+    }
+
+    fn open_later(&mut self, port: &Address) {
+        match port.scheme() {
+            "log" => {
+                // If it is no name, opening the port says so.
+                let files = files_of_name(port.target()).into_iter().flatten();
+                files.for_each(|path| self.grant(path, GrantKind::Write));
+            }
+            "xdp" => {
+                let name = port.target().split('@').next().unwrap_or_default();
+                self.interfaces.push(name.to_owned());
+            }
+            "afpacket" => self.interfaces.push(port.target().to_owned()),
+            "tap" => self.taps.push(port.target().to_owned()),
+            _ => {}
+        }
     }
 
     fn fetch(&mut self, args: &FetchArgs) {
@@ -230,6 +249,8 @@ impl Wants {
         if let Some(path) = args.name.as_deref().and_then(|name| switch_socket(name).ok()) {
             // Users add ports while it runs, by this socket.
             self.has_door = true;
+            // For mirrors to files.
+            self.rings = RINGS_MOST;
             self.calls.push(Need::Maps);
             self.have_sockets(vec![path]);
         }

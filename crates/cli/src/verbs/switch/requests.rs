@@ -14,6 +14,7 @@ use burstline_switch::{Config, Mirror, Selection, SwitchError, UnknownName, Vlan
 use burstline_sys::helper;
 use serde_json::{Value, json};
 
+use super::Opens;
 use crate::failure::Failure;
 use crate::view;
 
@@ -57,27 +58,26 @@ pub(super) fn carry_out(
     Ok(answer)
 }
 
-/// Returns the ports and targets that a request names: what it may take to carry it out.
-pub(super) fn ports_of(request: &Value) -> Vec<Address> {
+/// Returns what a request names: what it may take to carry it out.
+pub(super) fn opens_of(request: &Value) -> Opens {
     let text = |key: &str| request[key].as_str();
+    let mut opens = Opens::default();
     // What is wrong in a request is said when it is carried out.
-    let names: Vec<String> = match text("command") {
+    match text("command") {
         Some("add-port") => {
             let port = text("port").and_then(|port| port.parse::<SwitchPort>().ok());
-            let named = |port: SwitchPort| [Some(port.address.to_string()), port.mirror];
-            port.map(named).into_iter().flatten().flatten().collect()
+            opens.add_targets(port.iter().filter_map(|port| port.mirror.as_deref()));
+            opens.ports.extend(port.map(|port| port.address));
         }
-        Some("mirror") => text("to").map(str::to_owned).into_iter().collect(),
+        Some("mirror") => opens.add_targets(text("to")),
         Some("set-rules") => {
-            let config = text("config").and_then(|text| Config::parse(text).ok());
-            let targets = |config: &Config| {
-                config.rules.targets().into_iter().map(str::to_owned).collect::<Vec<_>>()
-            };
-            config.as_ref().map(targets).unwrap_or_default()
+            if let Some(Ok(config)) = text("config").map(Config::parse) {
+                opens.add_targets(config.rules.targets());
+            }
         }
-        _ => Vec::new(),
-    };
-    names.iter().filter_map(|name| name.parse().ok()).collect()
+        _ => {}
+    }
+    opens
 }
 
 /// Fails for a port that no helper can open.

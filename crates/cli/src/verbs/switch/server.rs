@@ -21,6 +21,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_engine::{EngineError, SwitchHandle};
@@ -41,6 +43,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const REQUEST_BYTES_MAX: usize = 64 << 20;
 /// Size of a read.
 const PIECE_BYTES: usize = 64 << 10;
+/// Time until the next try if this process has no descriptors or memory left.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Interval between checks whether the switch has ended, in ns, if nothing wakes the thread.
 const LOOK_NS: u64 = 1_000_000_000;
 
@@ -82,12 +86,13 @@ impl Server {
     /// Executes requests until the end event is raised.
     ///
     /// The calling thread drops its privileges, and a helper opens added ports. Without a helper it
-    /// keeps those that ports take. With `keeps_privileges` it keeps all.
+    /// keeps those that ports take. With `keeps_privileges` it keeps all. Closes `begun` once the helper has the listener.
     pub(super) fn serve(
         mut self,
         handle: &SwitchHandle,
         options: &OpenOptions,
         keeps_privileges: bool,
+        begun: Sender<()>,
     ) {
         let dropped = match (keeps_privileges, helper::is_started()) {
             (true, _) => Ok(()),
@@ -96,6 +101,7 @@ impl Server {
         };
         let listener = self.listener.take().expect("it serves once");
         let clients = dropped.and_then(|()| helper::serve(listener.as_fd()));
+        drop(begun);
         let clients = clients.inspect_err(|error| {
             complain(&format!("warning: {}: {error}: no commands", self.path.display()));
         });
@@ -120,10 +126,18 @@ impl Server {
             if !ready[1] {
                 continue;
             }
-            let Ok(Some(Client { connection, mut request })) = clients.receive() else {
-                complain("warning: the helper of this switch has ended: no more commands");
-                drop(readiness::wait(&[self.end.as_fd()], u64::MAX));
-                return;
+            let Client { connection, mut request } = match clients.receive() {
+                Ok(Some(client)) => client,
+                Ok(None) => {
+                    complain("warning: the helper of this switch has ended: no more commands");
+                    drop(readiness::wait(&[self.end.as_fd()], u64::MAX));
+                    return;
+                }
+                Err(error) => {
+                    complain(&format!("warning: {}: {error}: no answer", self.path.display()));
+                    thread::sleep(PAUSE);
+                    continue;
+                }
             };
             let mut line = Vec::new();
             if request.read_to_end(&mut line).is_ok() {
@@ -161,10 +175,18 @@ pub(crate) fn serve_door(door: &Door) {
         if ready.is_ok_and(|ready| ready[0]) {
             return;
         }
-        let Ok((client, _)) = listener.accept() else { continue };
+        let client = match listener.accept() {
+            Ok((client, _)) => client,
+            Err(error) => {
+                if error.kind() != io::ErrorKind::WouldBlock {
+                    thread::sleep(PAUSE);
+                }
+                continue;
+            }
+        };
         let Ok(Some(line)) = request_of(&client, door.end()) else { continue };
         if let Ok(request) = serde_json::from_slice::<Value>(&line) {
-            door.extend(confinement::extension(&requests::ports_of(&request)));
+            door.extend(confinement::extension(&requests::opens_of(&request)));
         }
         if door.pass(client.as_fd(), &line).is_err() {
             let _ = reply(&client, &error("the switch is ending"));

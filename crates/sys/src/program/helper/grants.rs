@@ -28,7 +28,8 @@ use crate::seqpacket::Kind;
 pub enum GrantKind {
     /// Read files, list folders.
     Read,
-    /// Also create, write, rename and remove them, and make folders.
+    /// Create, write, read, rename and remove files of the grant's names; list and make its
+    /// folders.
     Write,
     /// Look at a socket, and remove it.
     Socket,
@@ -138,8 +139,12 @@ impl Grants {
         owners: [Option<u32>; 2],
         mode: Option<u32>,
     ) -> io::Result<OwnedFd> {
-        let is_for_sockets = |place: &Place<'_>| place.grant.kind != GrantKind::Read;
-        let place = self.place(path, is_for_sockets)?;
+        let may_make = |place: &Place<'_>| match place.grant.kind {
+            GrantKind::Read => false,
+            GrantKind::Write => !place.is_folder,
+            GrantKind::Socket => true,
+        };
+        let place = self.place(path, may_make)?;
         let (folder, name) = place.split()?;
         let folder = File::from(folder);
         bind_directly(&link_to(&folder).join(name), kind, owners, mode.map(|mode| mode & MODE))
@@ -162,14 +167,7 @@ impl Grants {
 
     /// Finds a place to change the file at a path.
     fn place_to_change(&self, path: &Path) -> io::Result<Place<'_>> {
-        self.place(path, |place| {
-            let grant = place.grant;
-            let is_near = grant.is_deep || folder_of(&place.rest) == Path::new(".");
-            let prefix = grant.name_prefix.as_bytes();
-            let is_named =
-                place.name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix));
-            grant.kind == GrantKind::Write && is_near && is_named
-        })
+        self.place(path, |place| place.is_own_file())
     }
 
     /// Opens a file or a folder.
@@ -183,8 +181,9 @@ impl Grants {
         if !is_known {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
+        let is_list = flags.contains(OFlags::DIRECTORY);
         let place = match is_read {
-            true => self.place(path, |place| place.grant.kind != GrantKind::Socket)?,
+            true => self.place(path, |place| place.is_readable(is_list))?,
             false => self.place_to_change(path)?,
         };
         let mode = if flags.contains(OFlags::CREATE) { mode & MODE } else { 0 };
@@ -194,7 +193,9 @@ impl Grants {
     /// Finds what is at a path.
     pub(super) fn find(&self, path: &Path, follows_links: bool) -> io::Result<File> {
         let links = if follows_links { OFlags::empty() } else { OFlags::NOFOLLOW };
-        Ok(self.place(path, |_| true)?.open(PLACE | links, 0)?.into())
+        let may_look =
+            |place: &Place<'_>| place.grant.kind == GrantKind::Socket || place.is_readable(true);
+        Ok(self.place(path, may_look)?.open(PLACE | links, 0)?.into())
     }
 
     pub(super) fn remove(&self, path: &Path) -> io::Result<()> {
@@ -258,6 +259,26 @@ impl<'a> Place<'a> {
         match self.rest.components().next_back() {
             Some(Component::Normal(name)) => Some(name),
             _ => None,
+        }
+    }
+
+    /// Whether it is that of a file which the job may make and change.
+    fn is_own_file(&self) -> bool {
+        let is_near = self.grant.is_deep || folder_of(&self.rest) == Path::new(".");
+        let prefix = self.grant.name_prefix.as_bytes();
+        let is_named = self.name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix));
+        self.grant.kind == GrantKind::Write && is_near && is_named
+    }
+
+    /// Whether the job may read the file that is there, or the folder if it `is_list`: other files
+    /// of a folder that it writes to are not its own.
+    fn is_readable(&self, is_list: bool) -> bool {
+        let is_itself = self.is_folder && self.rest == Path::new(".");
+        let is_own_folder = || is_itself || is_list && self.grant.allows_folder(&self.rest);
+        match self.grant.kind {
+            GrantKind::Read => true,
+            GrantKind::Write => self.is_own_file() || is_own_folder(),
+            GrantKind::Socket => false,
         }
     }
 

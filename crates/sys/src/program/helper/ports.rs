@@ -18,12 +18,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::net::AddressFamily;
+use rustix::net::sockopt::socket_domain;
 
-use super::grants::{Grant, Grants, refused};
+use super::grants::{Grant, GrantKind, Grants, refused};
 use crate::interface::Interface;
 use crate::option::{SocketOption, set_option};
 use crate::raw_socket::raw_socket_directly;
-use crate::seqpacket::SeqPacket;
+use crate::seqpacket::{Kind, SeqPacket};
 use crate::tap::{self, Setting};
 
 /// Loads a program for the kernel, or something that it takes: gets bytes and descriptors of the
@@ -43,8 +45,10 @@ pub struct Extension {
     pub grants: Vec<Grant>,
     /// Paths of sockets that it connects to.
     pub sockets: Vec<PathBuf>,
-    /// Interfaces that it opens: tap devices are made, others get programs and sockets.
+    /// Interfaces that it opens: they get programs and sockets.
     pub interfaces: Vec<String>,
+    /// Tap devices that it makes, and sets.
+    pub taps: Vec<String>,
 }
 
 /// What a job may ask for now.
@@ -53,6 +57,9 @@ pub(super) struct Allowed {
     pub(super) grants: Grants,
     pub(super) sockets: Vec<PathBuf>,
     interfaces: Vec<String>,
+    taps: Vec<String>,
+    /// Paths at which it may make a socket: those that users have asked for.
+    names: Vec<PathBuf>,
 }
 
 /// The same, for all threads of a helper. A request takes what is allowed when it comes, so one
@@ -62,8 +69,14 @@ pub(super) struct Shared(Arc<Mutex<Arc<Allowed>>>);
 
 impl Shared {
     pub(super) fn new(grants: Vec<Grant>, sockets: Vec<PathBuf>) -> Self {
-        let grants = Grants::new(grants);
-        Self(Arc::new(Mutex::new(Arc::new(Allowed { grants, sockets, interfaces: Vec::new() }))))
+        let allowed = Allowed {
+            grants: Grants::new(grants),
+            sockets,
+            interfaces: Vec::new(),
+            taps: Vec::new(),
+            names: Vec::new(),
+        };
+        Self(Arc::new(Mutex::new(Arc::new(allowed))))
     }
 
     pub(super) fn now(&self) -> Arc<Allowed> {
@@ -73,8 +86,11 @@ impl Shared {
     fn extend(&self, extension: Extension) {
         let mut allowed = self.0.lock().expect("no thread panics while it has the lock");
         let allowed = Arc::make_mut(&mut allowed);
-        let Extension { grants, sockets, interfaces } = extension;
+        let Extension { grants, sockets, interfaces, taps } = extension;
+        let names = grants.iter().filter(|grant| grant.kind != GrantKind::Read);
+        add_new(&mut allowed.names, names.map(|grant| grant.path.clone()).collect());
         allowed.grants.add(grants);
+        add_new(&mut allowed.taps, taps);
         add_new(&mut allowed.sockets, sockets);
         add_new(&mut allowed.interfaces, interfaces);
     }
@@ -90,9 +106,22 @@ pub(super) fn add_new<T: PartialEq>(to: &mut Vec<T>, others: Vec<T>) {
 }
 
 impl Allowed {
-    fn check_interface(&self, name: &Path) -> io::Result<&str> {
-        let found = self.interfaces.iter().find(|allowed| Path::new(allowed) == name);
+    fn check_tap(&self, name: &Path) -> io::Result<&str> {
+        let found = self.taps.iter().find(|allowed| Path::new(allowed) == name);
         found.map(String::as_str).ok_or_else(refused)
+    }
+
+    /// Makes a socket where a user has asked for one. The names that the job began with are not
+    /// among these: users find its control socket at one.
+    pub(super) fn bind(
+        &self,
+        path: &Path,
+        kind: Kind,
+        owners: [Option<u32>; 2],
+        mode: Option<u32>,
+    ) -> io::Result<OwnedFd> {
+        let is_named = self.names.iter().any(|name| name == path);
+        if is_named { self.grants.bind(path, kind, owners, mode) } else { Err(refused()) }
     }
 
     /// Opens a socket for packets of some interface: the kernel does not ask of which.
@@ -104,11 +133,11 @@ impl Allowed {
     }
 
     pub(super) fn tap_queue(&self, name: &Path, flags: u32) -> io::Result<OwnedFd> {
-        tap::queue_directly(self.check_interface(name)?, flags)
+        tap::queue_directly(self.check_tap(name)?, flags)
     }
 
     pub(super) fn set_interface(&self, name: &Path, setting: u32, value: u32) -> io::Result<()> {
-        let name = self.check_interface(name)?;
+        let name = self.check_tap(name)?;
         let setting = Setting::of(setting).ok_or_else(refused)?;
         tap::set_directly(&UnixDatagram::unbound()?, name, setting, value)
     }
@@ -129,9 +158,10 @@ impl Allowed {
     }
 }
 
-/// Sets an option of a socket that the job has.
+/// Sets an option of a socket for packets that the job has.
 pub(super) fn set_socket_option(socket: &OwnedFd, name: i32, value: i32) -> io::Result<()> {
-    if !OPTIONS.contains(&name) {
+    let is_for_packets = |domain: AddressFamily| FAMILIES.contains(&domain.as_raw().into());
+    if !OPTIONS.contains(&name) || !is_for_packets(socket_domain(socket)?) {
         return Err(refused());
     }
     set_option_directly(socket.as_fd(), name, value)
@@ -212,15 +242,20 @@ impl Clients {
     /// Returns the next client; `None` if the helper has ended. It waits for one.
     ///
     /// # Errors
-    /// Errors from the kernel.
+    /// Errors from the kernel. `EMFILE`: a client was lost, because this process has no descriptors
+    /// left.
     pub fn receive(&self) -> io::Result<Option<Client>> {
         let (mut room, mut descriptors) = ([0; 16], Vec::new());
-        self.0.receive(&mut room, Some(&mut descriptors))?;
+        if self.0.receive(&mut room, Some(&mut descriptors))?.bytes == 0 {
+            return Ok(None);
+        }
         let mut descriptors = descriptors.into_iter();
-        Ok(descriptors
-            .next()
-            .zip(descriptors.next())
-            .map(|(connection, request)| Client { connection, request: request.into() }))
+        match (descriptors.next(), descriptors.next()) {
+            (Some(connection), Some(request)) => {
+                Ok(Some(Client { connection, request: request.into() }))
+            }
+            _ => Err(io::Error::from_raw_os_error(libc::EMFILE)),
+        }
     }
 }
 
