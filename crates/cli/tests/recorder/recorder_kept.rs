@@ -338,13 +338,39 @@ fn each_link_type_gets_a_file() {
     let report = run_json(&["capture", &file, "-w", &out, "--link-types", "split"], 0);
     assert_closed(&report);
     assert_eq!(delivered(&report), 42);
-    for (file, packets) in [(out, 30), (directory.file("x-link113.pcapng"), 12)] {
+    assert_split(&directory, "x.pcapng");
+}
+
+/// Asserts that a file and the one beside it have the packets of [`two_link_types`].
+fn assert_split(directory: &Directory, name: &str) {
+    let (stem, extension) = name.split_once('.').unwrap();
+    let other = format!("{stem}-link113.{extension}");
+    for (file, packets) in [(name, 30), (other.as_str(), 12)] {
+        let file = directory.file(file);
         let read = run_json(&["count", &file], 0);
         assert_eq!(delivered(&read), packets, "{file}");
         for (who, count) in judged_packets(&file) {
             assert_eq!(count, packets, "{who} {file}");
         }
     }
+}
+
+#[test]
+fn what_is_extracted_or_recovered_has_a_file_for_each_link_type_too() {
+    let directory = Directory::new("links-extracted");
+    let file = two_link_types(&directory);
+    for (verb, name) in [("extract", "e.pcap"), ("recover", "r.pcap"), ("recover", "z.pcapng.zst")]
+    {
+        let report =
+            run_json(&[verb, &file, "-w", &directory.file(name), "--link-types", "split"], 0);
+        let written = if verb == "extract" { "delivered" } else { "written" };
+        assert_eq!((&report[written], &report["offered"]), (&42.into(), &42.into()), "{report}");
+        if !name.ends_with("zst") {
+            assert_split(&directory, name);
+        }
+    }
+    let other = run_json(&["count", &directory.file("z-link113.pcapng.zst")], 0);
+    assert_eq!(delivered(&other), 12);
 }
 
 #[test]

@@ -4,9 +4,8 @@ use burstline_port::Filter;
 use burstline_wire::flow::FlowQuery;
 use clap::Args;
 
-use crate::args::FormatArgs;
 use crate::args::moment::{Moment, moment};
-use crate::args::values;
+use crate::args::{FormatArgs, LinkTypeArgs, values};
 
 /// Files, and how to speak of them.
 #[derive(Debug, Args)]
@@ -54,6 +53,7 @@ Examples:
   burstline recover torn.pcapng -w good.pcapng
   burstline recover a.pcap b.pcap -w all.pcapng
   burstline recover torn.pcapng -w - | tshark -r -
+  burstline recover mixed.pcapng -w x.pcapng --link-types split    a file for each link type
 
 Exit code: 0 also where packets are lost, which are listed; 1 a file cannot be read or written.";
 
@@ -75,6 +75,9 @@ pub(crate) struct RecoverArgs {
 
     #[command(flatten)]
     pub(crate) format: FormatArgs,
+
+    #[command(flatten)]
+    pub(crate) links: LinkTypeArgs,
 }
 
 const INFO: &str = "\
@@ -148,6 +151,9 @@ pub(crate) struct ExtractArgs {
 
     #[command(flatten)]
     pub(crate) format: FormatArgs,
+
+    #[command(flatten)]
+    pub(crate) links: LinkTypeArgs,
 }
 
 const INDEX: &str = "\

@@ -37,6 +37,7 @@ pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
         selection,
         filter: args.filter.clone().unwrap_or_default(),
         stop: Some(Arc::clone(&stop)),
+        output: args.links.options(),
         ..OpenOptions::default()
     };
     let source = open_chosen("files", &chosen, &options).map_err(EngineError::from)?;
