@@ -246,7 +246,7 @@ pub(crate) fn extracted(extracted: &Extracted, output: Option<&str>) -> String {
         }
     }
     for note in extracted.source.notes.iter().chain(&extracted.sink.notes) {
-        let _ = writeln!(text, "note: {note}");
+        let _ = writeln!(text, "note: {}", one_line(note));
     }
     text
 }

@@ -51,6 +51,13 @@ pub(super) const FILES: &[Known] = &[
         "nothing: this is the fast path",
     ),
     note(
+        "unknown-interface",
+        &["no interface is called so"],
+        "No file that was read describes an interface of the name after --port",
+        "the note lists those that there are",
+        "name one of them; one without a name is called like its file",
+    ),
+    note(
         "catalogue-unwritten",
         &["its catalogue could not be written"],
         "The folder cannot be written, so its files are looked at again next time",
