@@ -103,6 +103,7 @@ const EXTRACT: &str = "\
 Examples:
   burstline extract x.pcapng --flow 10.0.0.1:53,10.0.0.2:999,udp -w dns.pcapng
   burstline extract x.pcapng --flow 1:LQU9qZlK+B5F3KDmev6m5PMibrg= -w flow.pcapng
+  burstline extract x.pcapng --flow 10.0.0.1:53,10.0.0.2:999,udp --inner    also in tunnels
   burstline extract /var/rec --from 2026-11-21T21:44:00Z --to 2026-11-21T21:45:00Z -w minute.pcapng
   burstline extract x.pcapng --from +5s --to +6s --filter 'tcp port 443' -w - | tshark -r -
   burstline extract '/var/rec/*.pcapng' --port eth1   how many packets of eth1 there are
@@ -136,6 +137,12 @@ pub(crate) struct ExtractArgs {
     /// Community ID. Later fragments have no ports and belong to no conversation that has
     #[arg(long, value_name = "FLOW")]
     pub(crate) flow: Option<FlowQuery>,
+
+    /// --flow asks for the innermost packet of a tunnel, as in the records of `flows`, not for the
+    /// one around it. It reads all files and segments of the time: only the flows around tunnels
+    /// are in sketches and indexes
+    #[arg(long, requires = "flow")]
+    pub(crate) inner: bool,
 
     /// Only packets that match EXPR, see pcap-filter(7)
     #[arg(long, value_name = "EXPR", value_parser = values::filter)]

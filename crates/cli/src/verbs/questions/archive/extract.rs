@@ -51,6 +51,7 @@ pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
         without_rights(|| Ok(try_extract(source, sink, table, &stop)))?;
     if extracted.packets == 0 {
         extracted.source.notes.extend(unknown_port(args, table));
+        extracted.source.notes.extend(outer_only(args));
     }
     let lost = extracted.source.lost.missing() + extracted.sink.lost.missing();
     let is_closed = extracted.unaccounted() == 0;
@@ -123,6 +124,7 @@ fn selection(args: &ExtractArgs, captures: &[Capture]) -> Result<Selection, Fail
         from_ns,
         to_ns,
         flow: args.flow,
+        is_flow_inner: args.inner,
         interface: args.port.clone(),
         may_be_open: true,
     })
@@ -145,6 +147,13 @@ fn unknown_port(args: &ExtractArgs, table: &PortTable) -> Option<String> {
         _ => shown,
     };
     Some(format!("--port {wanted}: no interface is called so; what was read has {has}"))
+}
+
+/// Returns a note if a conversation was looked for only outside of tunnels.
+fn outer_only(args: &ExtractArgs) -> Option<String> {
+    let what = "--flow asks for the outermost packet; add --inner to look into tunnels, as `flows` \
+                does";
+    (args.flow.is_some() && !args.inner).then(|| what.to_owned())
 }
 
 /// Rewrites stale indexes. If one cannot be written, the file is read without it.

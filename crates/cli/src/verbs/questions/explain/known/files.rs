@@ -58,6 +58,13 @@ pub(super) const FILES: &[Known] = &[
         "name one of them; one without a name is called like its file",
     ),
     note(
+        "outermost-packet",
+        &["--flow asks for the outermost packet"],
+        "Nothing was found, and packets inside of tunnels were not looked at",
+        "burstline extract FILE --flow FLOW --inner",
+        "add --inner for a conversation from the records of flows",
+    ),
+    note(
         "catalogue-unwritten",
         &["its catalogue could not be written"],
         "The folder cannot be written, so its files are looked at again next time",
