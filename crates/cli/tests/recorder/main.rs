@@ -11,3 +11,4 @@ mod recorder_disk;
 mod recorder_kept;
 mod recorder_resumed;
 mod recorder_rings;
+mod unfinished;

@@ -39,8 +39,8 @@ Exit code: 0 all files are sound; 1 some are damaged, or cannot be read.";
 /// packets have to add up to what trailers and closing counts say. Other formats have no checksum:
 /// there it checks that records follow each other. Prints a line for each file, and a line for each
 /// damage, with file offset and packet numbers. Numbers count from 1 over the packets that the file
-/// had when it was written. A recording that is still being written is not closed, which is
-/// reported as damage.
+/// had when it was written. A file that is still being written is sound if it is so far: that it
+/// has no end yet is no damage.
 #[derive(Debug, Args)]
 #[command(after_long_help = CHECK)]
 pub(crate) struct CheckArgs {

@@ -122,6 +122,7 @@ pub(crate) fn checked(file: &Scanned) -> String {
         (false, true) => "sound",
         (false, false) => "DAMAGED",
     };
+    text += if file.is_being_written { " so far, still being written" } else { "" };
     let _ = write!(text, ", {packets} packets");
     let checked = match (file.checked, file.packets) {
         (0, 0) => String::new(),
@@ -161,6 +162,7 @@ fn file_object(file: &Scanned) -> Value {
         "missing_segments": file.lost.missing,
         "out_of_order": file.disordered,
         "sound": file.is_sound(),
+        "being_written": file.is_being_written,
         "faults": file.faults.iter().map(fault_object).collect::<Vec<_>>(),
         "faults_omitted": file.faults_omitted,
     })
