@@ -17,8 +17,8 @@ const MEGABYTE: u64 = 1_000_000;
 pub(crate) struct OutputArgs {
     /// Begin the next file when the current one is full; repeat it for several limits (the first
     /// one reached counts), as in dumpcap: filesize:KB (of 1000 bytes), duration:S, interval:S
-    /// (where the time is a multiple of S), packets:N. files:N keeps the newest N files of this run
-    /// and removes older ones; files of earlier runs stay, also with --resume. Times are those of
+    /// (where the time is a multiple of S), packets:N; files:N keeps the newest N files of this run
+    /// and removes older ones. Files of earlier runs stay, also with --resume. Times are those of
     /// packets, and the clock's after a second without any. Files are called
     /// NAME_00001_YYYYMMDDhhmmss.ext, by the local time of their first packet; if a name is taken,
     /// NAME_00001_YYYYMMDDhhmmss-2.ext
@@ -50,8 +50,8 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "TIME,SIZE|none", value_parser = flush)]
     pub(crate) flush: Option<FlushWish>,
 
-    /// Stop, or with a ring of files remove the oldest, before the file system has less than SIZE
-    /// free
+    /// Stop, or with a ring remove the oldest file, before less than SIZE is free, with a margin of
+    /// 2 MiB and of unwritten bytes. It checks the file system after each MiB
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
     pub(crate) min_free: Option<usize>,
 
