@@ -13,6 +13,7 @@ use burstline_port::{
     Address, FileNaming, PortTable, Role, Rotation, SetPlaces, steady_folder, striped_paths,
 };
 use burstline_share::{files_of_name, folder_to_publish, folders_of_names, switch_socket};
+use burstline_sys::calendar::Text;
 use burstline_sys::direct::is_own_descriptor;
 use burstline_sys::helper::{Grant, GrantKind};
 use burstline_sys::inode::{folder_of, make_own_folder};
@@ -438,7 +439,7 @@ fn prefix_of_names(name: &str) -> &str {
 /// Returns the characters that the names of an output's files may have because of its name. Some
 /// conversions of strftime(3) pad with spaces.
 fn characters_of_names(path: &str) -> String {
-    let pads = ["%c", "%e", "%k", "%l", "%r", "%+"].iter().any(|one| path.contains(one));
+    let pads = Text::in_format(path).any(Text::has_spaces);
     format!("{path}{}", if pads { " " } else { "" })
 }
 
