@@ -30,7 +30,7 @@ fn delivered(report: &Value) -> u64 {
 
 /// Returns the number of packets of a torn file, from another program's list with a line each. Its
 /// complaints about the file's end are ignored.
-fn listed(program: &str, arguments: &[&str]) -> Option<u64> {
+pub(crate) fn listed(program: &str, arguments: &[&str]) -> Option<u64> {
     other(program, arguments).map(|run| run.stdout.lines().count() as u64)
 }
 

@@ -65,6 +65,14 @@ pub(super) const FILES: &[Known] = &[
         "add --inner for a conversation from the records of flows",
     ),
     note(
+        "uncut-file",
+        &["could not be cut off, and is in no count"],
+        "The disk refuses to shorten a file whose recorder failed: it has become read-only, or it \
+         is btrfs at its quota",
+        "burstline check FILE; dmesg",
+        "burstline recover FILE -w NEW on another disk saves all sound packets",
+    ),
+    note(
         "catalogue-unwritten",
         &["its catalogue could not be written"],
         "The folder cannot be written, so its files are looked at again next time",
