@@ -396,6 +396,18 @@ fn a_resumed_recording_tells_of_the_files_of_all_link_types() {
 }
 
 #[test]
+fn packets_that_an_extract_could_not_write_are_not_delivered() {
+    let directory = Directory::new("links-lost");
+    let (file, one) = (two_link_types(&directory), directory.file("one.pcap"));
+    let question = ["extract", &file, "-w", &one];
+    let report = run_json(&question, 1);
+    assert_eq!((&report["offered"], &report["delivered"]), (&42.into(), &30.into()), "{report}");
+    assert_eq!(report["lost"]["link_mismatch"], 12, "{report}");
+    let text = run_with_code(&question, 1).stdout;
+    assert!(text.starts_with("30 of 42 packets written to "), "{text}");
+}
+
+#[test]
 fn recover_fails_if_packets_of_a_second_link_type_are_left_out() {
     let directory = Directory::new("links-recovered");
     let (file, one) = (two_link_types(&directory), directory.file("one.pcapng"));

@@ -234,7 +234,8 @@ pub(crate) fn recover_object(recovered: &Recovered, is_success: bool) -> String 
 
 /// Returns the result of `extract`.
 pub(crate) fn extracted(extracted: &Extracted, output: Option<&str>) -> String {
-    let (packets, offered) = (count_text(extracted.packets), count_text(extracted.source.offered));
+    let packets = count_text(extracted.delivered());
+    let offered = count_text(extracted.source.offered);
     let what = output.map_or_else(|| "found".to_owned(), |output| format!("written to {output}"));
     let bytes = bytes_text(extracted.bytes);
     let mut text = format!("{packets} of {offered} packets {what}, {bytes}");
@@ -260,7 +261,7 @@ pub(crate) fn extract_object(extracted: &Extracted, is_success: bool) -> String 
     line(&json!({
         "command": "extract",
         "offered": extracted.source.offered,
-        "delivered": extracted.packets,
+        "delivered": extracted.delivered(),
         "bytes": extracted.bytes,
         "lost": losses(&lost),
         "in_flight": extracted.source.in_flight,
