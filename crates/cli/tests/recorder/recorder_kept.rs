@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::support::live::wait_until;
 use crate::support::{
-    Directory, assert_closed, assert_says, capinfos, command, is_root, judged_packets, last_object,
-    other, run, run_json, run_with_code, xorshift,
+    Directory, Run, assert_closed, assert_says, capinfos, command, is_root, judged_packets,
+    last_object, other, run, run_json, run_with_code, xorshift,
 };
 use burstline_skip::{ledger, skip};
 use burstline_wire::files::{
@@ -405,6 +405,18 @@ fn packets_that_an_extract_could_not_write_are_not_delivered() {
     assert_eq!(report["lost"]["link_mismatch"], 12, "{report}");
     let text = run_with_code(&question, 1).stdout;
     assert!(text.starts_with("30 of 42 packets written to "), "{text}");
+}
+
+/// Standard output is one file.
+#[test]
+fn standard_output_takes_one_link_type() {
+    let directory = Directory::new("links-standard");
+    let file = two_link_types(&directory);
+    let job = ["capture", &file, "-w", "-", "--link-types", "split", "--keep-privileges"];
+    let run = Run::from(command(&job).current_dir(&directory.0).output().unwrap());
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert!(run.stderr.contains("no file for link type 113: standard output"), "{}", run.stderr);
+    assert_eq!(fs::read_dir(&directory.0).unwrap().count(), 1, "no file is made beside the input");
 }
 
 #[test]
