@@ -369,7 +369,7 @@ fn packets_of_another_link_type_are_dropped_by_name() {
     let account = to.account();
     assert_eq!((account.offered, account.lost.of(Loss::LinkMismatch)), (40, 20));
     assert_eq!(account.notes.len(), 1, "{:?}", account.notes);
-    assert!(account.notes[0].contains("writes a file for each"), "{:?}", account.notes);
+    assert!(account.notes[0].contains("--link-types split"), "{:?}", account.notes);
     assert_eq!(drain_by_lending(&mut *open_file(&path), 7).len(), 20);
 }
 

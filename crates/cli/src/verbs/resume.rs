@@ -17,7 +17,7 @@ use burstline_port::{
 use burstline_wire::files::{Counters, FileKind, MAX_NEED};
 
 use super::archive;
-use crate::args::{CaptureArgs, LinkTypes};
+use crate::args::CaptureArgs;
 use crate::failure::{Failure, complain};
 
 /// The first words of the comment of a file that continues another.
@@ -41,7 +41,7 @@ pub(super) fn check(args: &CaptureArgs) -> Result<Vec<String>, Failure> {
         let what = "--resume continues regular files: name them with --write, not -";
         return Err(Failure::usage(what));
     }
-    if paths.len() > 1 && args.files.link_types == LinkTypes::Split {
+    if paths.len() > 1 && args.files.links.splits() {
         let what = "--resume continues files that take turns, or one for each link type, not both";
         return Err(Failure::usage(what));
     }
@@ -57,7 +57,7 @@ pub(super) fn check(args: &CaptureArgs) -> Result<Vec<String>, Failure> {
 /// Examines the existing files. Returns `None` if there are none, so that a new recording begins.
 pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
     let (path, paths) = (args.write(), check(args)?);
-    let splits = args.files.link_types == LinkTypes::Split;
+    let splits = args.files.links.splits();
     let there = match args.files.rotation() {
         Some(rotation) => {
             let find = |of: &String| rotated_as(Path::new(of), rotation.naming);

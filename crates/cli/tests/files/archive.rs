@@ -13,7 +13,7 @@ use serde_json::Value;
 const SEGMENT: usize = 64 << 10;
 
 /// Makes a recording of `packets` packets in segments of 64 KiB.
-fn recording(directory: &Directory, name: &str, load: &str, more: &[&str]) -> String {
+pub(crate) fn recording(directory: &Directory, name: &str, load: &str, more: &[&str]) -> String {
     let file = directory.file(name);
     let output = format!("{file}?segment=64k");
     let arguments = ["capture", load, "-o", &output];

@@ -5,6 +5,7 @@ mod support;
 
 mod archive;
 mod compressed;
+mod extracted;
 mod files;
 mod filters;
 mod generate;

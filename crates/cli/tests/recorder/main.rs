@@ -8,6 +8,8 @@ mod extcap_live;
 mod recorded_losses;
 mod recorder;
 mod recorder_disk;
+mod recorder_faults;
 mod recorder_kept;
 mod recorder_resumed;
 mod recorder_rings;
+mod unfinished;

@@ -111,9 +111,20 @@ fn no_sync_follows_one_that_failed() {
 
 /// Returns the report of a job whose `call` fails from its `first` occurrence in a thread on.
 fn broken(call: &str, first: u32, directory: &Directory, flags: &[&str]) -> Option<Value> {
+    failing(call, "EIO", first, directory, flags)
+}
+
+/// As [`broken`], with this error.
+fn failing(
+    call: &str,
+    error: &str,
+    first: u32,
+    directory: &Directory,
+    flags: &[&str],
+) -> Option<Value> {
     let (file, log) = (directory.file("x.pcapng"), directory.file("log"));
     let job = ["capture", "gen:?packets=60000&size=1000", "-w", &file, "--json"];
-    let inject = format!("inject={call}:error=EIO:when={first}+");
+    let inject = format!("inject={call}:error={error}:when={first}+");
     let mut what = vec!["-e", &inject];
     if call == "write" {
         // Only calls on the file; the program's output must arrive.
@@ -156,6 +167,23 @@ fn a_disk_that_fails_is_a_write_error_and_the_file_has_what_is_safe() {
             for (who, count) in judged_packets(&file) {
                 assert_eq!(count, written, "{who} {call}");
             }
+        }
+    }
+}
+
+#[test]
+fn a_quota_is_a_full_disk_and_the_file_ends_with_what_is_safe() {
+    let directory = Directory::new("quota");
+    for (call, format) in [("pwrite64", "segmented"), ("write", "pcap")] {
+        let flags = ["--format", format, "--flush", "1MiB"];
+        let Some(report) = failing(call, "EDQUOT", 2, &directory, &flags) else { return };
+        let lost = &report["total"]["lost"];
+        assert!(lost["disk_full"].as_u64() > Some(0), "{format}: {report}");
+        assert_eq!(lost.as_object().unwrap().len(), 1, "{format}: {report}");
+        let error = report["errors"][0].as_str().unwrap();
+        assert!(error.contains("(os error 122)"), "{error}");
+        for (who, count) in judged_packets(&directory.file("x.pcapng")) {
+            assert_eq!(report["total"]["delivered"], count, "{who} {format}");
         }
     }
 }

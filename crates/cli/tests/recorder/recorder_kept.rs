@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::support::live::wait_until;
 use crate::support::{
-    Directory, assert_closed, assert_says, capinfos, command, is_root, judged_packets, last_object,
-    other, run, run_json, run_with_code, xorshift,
+    Directory, Run, assert_closed, assert_says, capinfos, command, is_root, judged_packets,
+    last_object, other, run, run_json, run_with_code, xorshift,
 };
 use burstline_skip::{ledger, skip};
 use burstline_wire::files::{
@@ -30,7 +30,7 @@ fn delivered(report: &Value) -> u64 {
 
 /// Returns the number of packets of a torn file, from another program's list with a line each. Its
 /// complaints about the file's end are ignored.
-fn listed(program: &str, arguments: &[&str]) -> Option<u64> {
+pub(crate) fn listed(program: &str, arguments: &[&str]) -> Option<u64> {
     other(program, arguments).map(|run| run.stdout.lines().count() as u64)
 }
 
@@ -338,13 +338,39 @@ fn each_link_type_gets_a_file() {
     let report = run_json(&["capture", &file, "-w", &out, "--link-types", "split"], 0);
     assert_closed(&report);
     assert_eq!(delivered(&report), 42);
-    for (file, packets) in [(out, 30), (directory.file("x-link113.pcapng"), 12)] {
+    assert_split(&directory, "x.pcapng");
+}
+
+/// Asserts that a file and the one beside it have the packets of [`two_link_types`].
+fn assert_split(directory: &Directory, name: &str) {
+    let (stem, extension) = name.split_once('.').unwrap();
+    let other = format!("{stem}-link113.{extension}");
+    for (file, packets) in [(name, 30), (other.as_str(), 12)] {
+        let file = directory.file(file);
         let read = run_json(&["count", &file], 0);
         assert_eq!(delivered(&read), packets, "{file}");
         for (who, count) in judged_packets(&file) {
             assert_eq!(count, packets, "{who} {file}");
         }
     }
+}
+
+#[test]
+fn what_is_extracted_or_recovered_has_a_file_for_each_link_type_too() {
+    let directory = Directory::new("links-extracted");
+    let file = two_link_types(&directory);
+    for (verb, name) in [("extract", "e.pcap"), ("recover", "r.pcap"), ("recover", "z.pcapng.zst")]
+    {
+        let report =
+            run_json(&[verb, &file, "-w", &directory.file(name), "--link-types", "split"], 0);
+        let written = if verb == "extract" { "delivered" } else { "written" };
+        assert_eq!((&report[written], &report["offered"]), (&42.into(), &42.into()), "{report}");
+        if !name.ends_with("zst") {
+            assert_split(&directory, name);
+        }
+    }
+    let other = run_json(&["count", &directory.file("z-link113.pcapng.zst")], 0);
+    assert_eq!(delivered(&other), 12);
 }
 
 #[test]
@@ -367,6 +393,30 @@ fn a_resumed_recording_tells_of_the_files_of_all_link_types() {
     run_json(&job, 0);
     assert!(fs::read(&second).unwrap() == before, "it is not written again");
     assert!(fs::exists(directory.file("x-3.pcapng")).unwrap());
+}
+
+#[test]
+fn packets_that_an_extract_could_not_write_are_not_delivered() {
+    let directory = Directory::new("links-lost");
+    let (file, one) = (two_link_types(&directory), directory.file("one.pcap"));
+    let question = ["extract", &file, "-w", &one];
+    let report = run_json(&question, 1);
+    assert_eq!((&report["offered"], &report["delivered"]), (&42.into(), &30.into()), "{report}");
+    assert_eq!(report["lost"]["link_mismatch"], 12, "{report}");
+    let text = run_with_code(&question, 1).stdout;
+    assert!(text.starts_with("30 of 42 packets written to "), "{text}");
+}
+
+/// Standard output is one file.
+#[test]
+fn standard_output_takes_one_link_type() {
+    let directory = Directory::new("links-standard");
+    let file = two_link_types(&directory);
+    let job = ["capture", &file, "-w", "-", "--link-types", "split", "--keep-privileges"];
+    let run = Run::from(command(&job).current_dir(&directory.0).output().unwrap());
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert!(run.stderr.contains("no file for link type 113: standard output"), "{}", run.stderr);
+    assert_eq!(fs::read_dir(&directory.0).unwrap().count(), 1, "no file is made beside the input");
 }
 
 #[test]

@@ -89,9 +89,11 @@ fn all_sources() -> Vec<String> {
     for name in ["port", "engine", "topo", "log", "sys", "xdp", "peer", "fleet", "flow", "wire"] {
         sources(&crates.join(name).join("src"), &mut texts);
     }
-    let of_cli = fs::read_to_string(crates.join("cli/src/process/wall_clock.rs")).unwrap();
-    let of_cli = of_cli.split("\n#[cfg(test)]").next().unwrap();
-    texts.push(of_cli.split("\\\n").map(str::trim_start).collect());
+    for file in ["process/wall_clock.rs", "verbs/questions/archive/extract.rs"] {
+        let of_cli = fs::read_to_string(crates.join("cli/src").join(file)).unwrap();
+        let of_cli = of_cli.split("\n#[cfg(test)]").next().unwrap();
+        texts.push(of_cli.split("\\\n").map(str::trim_start).collect());
+    }
     texts
 }
 

@@ -31,6 +31,11 @@ fn help_has_examples_and_ends_with_success() {
         assert!(!short.stdout.contains("--pool-node"), "{verb}: {}", short.stdout);
         assert_eq!(run(&[verb, "-h"]).stdout, short.stdout, "{verb}");
     }
+    let short = run(&["capture", "--help"]).stdout;
+    let short = short.split_whitespace().collect::<Vec<_>>().join(" ");
+    for word in ["files:N keeps the newest N files", "a margin of 2 MiB"] {
+        assert!(short.contains(word), "{word}: {short}");
+    }
     let short = run(&["--help"]).stdout;
     assert!(short.lines().count() < 44 && short.contains("--help-all"), "{short}");
     let all = run_with_code(&["--help-all"], 0);

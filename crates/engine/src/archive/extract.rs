@@ -14,7 +14,7 @@ use crate::EngineError;
 /// The outcome of an extraction.
 #[derive(Clone, Debug, Default)]
 pub struct Extracted {
-    /// Packets found.
+    /// Packets found. The sink may have lost some of them: [`delivered`](Self::delivered).
     pub packets: u64,
     /// Captured bytes of these packets.
     pub bytes: u64,
@@ -38,6 +38,11 @@ pub struct Attempt {
 }
 
 impl Extracted {
+    /// Returns the packets that were found and, if there is an output, are in it.
+    pub fn delivered(&self) -> u64 {
+        self.packets.saturating_sub(self.sink.lost.total())
+    }
+
     /// Returns the unexplained remainder of the ledger; 0 unless this program has a bug.
     pub fn unaccounted(&self) -> i64 {
         let explained = self.packets + self.source.lost.total() + self.source.in_flight;

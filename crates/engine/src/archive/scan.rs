@@ -151,6 +151,8 @@ pub struct Scanned {
     pub disordered: u64,
     /// Whether the scan was stopped before the end of the file.
     pub is_stopped: bool,
+    /// Whether the file is being written: that it has no end yet is then no fault.
+    pub is_being_written: bool,
 }
 
 /// A sound packet, as passed to a visitor.
@@ -166,7 +168,7 @@ pub(super) struct Seen<'a> {
 }
 
 impl Scanned {
-    /// Returns whether the file is as it was written.
+    /// Returns whether the file is as it was written, as far as it is.
     pub fn is_sound(&self) -> bool {
         self.faults.is_empty()
     }
@@ -198,11 +200,24 @@ impl Scanned {
         self.checked += u64::from(trust == Trust::Checked);
     }
 
-    /// Notes damage, and how many packets it cost.
-    fn damage(&mut self, damage: Damage) {
+    /// Notes damage, and how many packets it cost. That a file which is being written has no end is
+    /// no fault.
+    fn damage(&mut self, damage: Damage, reader: &CaptureReader) {
         let packet = self.next_packet();
         let packets = self.lost.count(&damage.kind);
-        self.fault(Fault::Damage { damage, packet, packets });
+        match reader.is_end_to_come(&damage) {
+            true => self.is_being_written = true,
+            false => self.fault(Fault::Damage { damage, packet, packets }),
+        }
+    }
+
+    /// Notes that a compressed stream ended early, unless it goes on later.
+    fn broken(&mut self, reason: String, reader: &CaptureReader) {
+        let packet = self.next_packet();
+        match reader.is_being_written() {
+            true => self.is_being_written = true,
+            false => self.fault(Fault::Broken { reason, packet }),
+        }
     }
 
     /// Compares a sound segment's worklist with its blocks.
@@ -251,7 +266,7 @@ pub(super) fn scan(
         let record = match reader.read_next()? {
             Found::Packet(record) => record,
             Found::Damage(damage) => {
-                scanned.damage(damage);
+                scanned.damage(damage, &reader);
                 // A broken segment may take as long as many packets.
                 scanned.is_stopped = !watch(reader.bytes_read());
                 if scanned.is_stopped {
@@ -260,8 +275,7 @@ pub(super) fn scan(
                 continue;
             }
             Found::Broken(reason) => {
-                let packet = scanned.next_packet();
-                scanned.fault(Fault::Broken { reason, packet });
+                scanned.broken(reason, &reader);
                 continue;
             }
             Found::End => break,
@@ -304,6 +318,7 @@ pub(super) fn scan(
     scanned.interface_packets.resize(scanned.interfaces.len(), 0);
     scanned.recorded = *decoder.recorded();
     (scanned.container, scanned.kind) = (reader.container(), reader.kind());
+    scanned.is_being_written |= reader.is_being_written();
     scanned.bytes = reader.file_bytes().unwrap_or(reader.bytes_read());
     if !scanned.is_stopped {
         scanned.close(decoder.is_segmented());

@@ -93,7 +93,7 @@ impl Output {
 
     fn write_piece(&mut self, piece: &[u8]) -> io::Result<()> {
         self.write_as_is(piece).inspect_err(|_| {
-            // Best effort, as in `take_back`.
+            // Best effort: the first error is the one to report.
             let _ = self.end();
         })?;
         self.whole = self.bytes;
@@ -102,7 +102,8 @@ impl Output {
 
     /// Continues after the last whole piece of a regular file, after an error.
     pub(super) fn go_on(&mut self) {
-        self.cut(self.whole);
+        // Best effort: what cannot be cut off is noted where the file was broken.
+        let _ = self.cut(self.whole);
         self.pieces.iter_mut().for_each(|pieces| pieces.go_on(self.whole > 0));
     }
 
@@ -126,9 +127,10 @@ impl Output {
     }
 
     /// Truncates a regular file to its first `bytes`, after an error.
-    pub(super) fn cut(&mut self, bytes: u64) {
-        self.take_back(self.bytes.saturating_sub(bytes));
+    pub(super) fn cut(&mut self, bytes: u64) -> io::Result<()> {
+        let cut = self.take_back(self.bytes.saturating_sub(bytes));
         self.bytes = self.bytes.min(bytes);
+        cut
     }
 
     fn write_as_is(&mut self, blocks: &[u8]) -> io::Result<()> {
@@ -149,7 +151,8 @@ impl Output {
                 }
                 Err(error) => error,
             };
-            self.take_back(written as u64);
+            // Best effort: the first error is the one to report.
+            let _ = self.take_back(written as u64);
             return Err(error);
         }
         self.bytes += written as u64;
@@ -175,14 +178,15 @@ impl Output {
         }
     }
 
-    /// Cuts the last `bytes` off a regular file. Best effort: the file is already broken, and the
-    /// first error is the one to report.
-    fn take_back(&mut self, bytes: u64) {
+    /// Cuts the last `bytes` off a regular file, which is already broken.
+    fn take_back(&mut self, bytes: u64) -> io::Result<()> {
         let is_file = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
         if is_file && let Ok(position) = self.file.stream_position() {
             let end = position.saturating_sub(bytes);
-            let _ = self.file.set_len(end).and_then(|()| self.file.seek(SeekFrom::Start(end)));
+            self.file.set_len(end)?;
+            self.file.seek(SeekFrom::Start(end))?;
         }
+        Ok(())
     }
 }
 

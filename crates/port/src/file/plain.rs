@@ -147,8 +147,8 @@ impl Plain {
     }
 
     /// Truncates a regular file to `bytes`, after an error.
-    pub(super) fn cut(&mut self, bytes: u64) {
-        self.output.cut(bytes);
+    pub(super) fn cut(&mut self, bytes: u64) -> io::Result<()> {
+        self.output.cut(bytes)
     }
 
     /// Writes closing counts at the end of a truncated file. Buffered blocks are lost. Returns the

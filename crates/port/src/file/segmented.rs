@@ -291,7 +291,7 @@ impl Segmented {
     }
 
     /// Truncates the file to `bytes`, after an error.
-    pub(super) fn cut(&mut self, bytes: u64) {
+    pub(super) fn cut(&mut self, bytes: u64) -> io::Result<()> {
         let offset = self.encoder.file_offset();
         let has_segments = bytes >= offset && self.plain_bytes != Some(bytes);
         if self.overwritten > 0
@@ -302,7 +302,7 @@ impl Segmented {
             let over = self.overwritten.saturating_sub(offset).min(bytes - offset);
             self.slots.restore(header, offset, over as usize);
         }
-        self.slots.cut(bytes);
+        self.slots.cut(bytes)
     }
 
     /// Writes closing counts after the first `bytes` of a file that was truncated there, as far as
@@ -335,7 +335,7 @@ impl Segmented {
         if has_room && self.slots.append(bytes, end).is_ok() {
             return Ok(bytes + end as u64);
         }
-        self.slots.cut(bytes);
+        self.slots.cut(bytes)?;
         let last = Some(&self.last_end).filter(|last| last.file_end() == bytes);
         let tail = last.and_then(|last| last.with_blocks(&self.slots.bytes()[..end]));
         let tail = tail.ok_or(io::ErrorKind::StorageFull)?;

@@ -11,12 +11,9 @@ pub(super) mod set;
 
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use burstline_log::{Burst, Flags, MAX_PACKET_BYTES, Meta, Scratch, Writer};
-use burstline_wire::files::{
-    Damage, DamageKind, Direction, LostPackets, MAX_CAPTURED, Record, Step, Trust,
-};
+use burstline_wire::files::{Damage, Direction, LostPackets, MAX_CAPTURED, Record, Step, Trust};
 
 use super::input::Pulled;
 use crate::judge::Judge;
@@ -66,8 +63,6 @@ pub(super) struct FileSource {
     interfaces: Interfaces,
     /// Whether the recording may still be in progress, so that a missing end is not damage.
     may_be_open: bool,
-    /// The state of a regular file when it was opened.
-    state: Option<(u64, SystemTime)>,
     /// The table's numbers of the file's interfaces, in the file's order.
     ports: Vec<u8>,
     is_over: bool,
@@ -114,7 +109,6 @@ impl FileSource {
             selector,
             interfaces,
             may_be_open: options.selection.may_be_open,
-            state: None,
             ports: Vec::new(),
             is_over: false,
             lost: LostPackets::default(),
@@ -127,7 +121,6 @@ impl FileSource {
             numbers: Vec::new(),
             account: PortAccount::default(),
         };
-        source.state = source.current_state();
         source.hear_broken();
         source.reader.want_times(options.selection.from_ns, options.selection.to_ns);
         if source.selector.is_choosing {
@@ -143,7 +136,8 @@ impl FileSource {
     /// Notes that a compressed stream ended early.
     fn hear_broken(&mut self) {
         if let Some(text) = self.reader.hear_broken() {
-            self.account.is_damaged = true;
+            // While it is being written, that is only the end that it does not have yet.
+            self.account.is_damaged |= !self.reader.is_being_written();
             let path = self.reader.path().display();
             self.account.note(|| format!("{path}: {text}"));
         }
@@ -298,27 +292,7 @@ impl FileSource {
 
     /// Whether damage is only the end that a recording in progress does not have yet.
     fn is_end_to_come(&self, damage: &Damage) -> bool {
-        let is_open_end = self.is_open_end(damage);
-        let is_end = is_open_end || matches!(damage.kind, DamageKind::Truncated { .. });
-        is_open_end && self.may_be_open || is_end && self.is_being_written()
-    }
-
-    /// Whether a recorder has the file locked, or has written it since it was opened here.
-    fn is_being_written(&self) -> bool {
-        self.reader.input().is_locked() || self.current_state() != self.state
-    }
-
-    /// Returns the file's size and time of modification: not its change, which a new name is, too.
-    fn current_state(&self) -> Option<(u64, SystemTime)> {
-        let metadata = self.reader.input().metadata()?;
-        Some((metadata.len(), metadata.modified().ok()?))
-    }
-
-    /// Whether damage looks like the end of a recording in progress.
-    fn is_open_end(&self, damage: &Damage) -> bool {
-        let decoder = &self.reader.decoder;
-        let is_behind = decoder.is_segmented() && decoder.trust() == Trust::Unchecked;
-        is_behind || matches!(damage.kind, DamageKind::NotClosed { .. })
+        self.reader.is_open_end(damage) && self.may_be_open || self.reader.is_end_to_come(damage)
     }
 
     /// Registers the interfaces that the decoder has met since the last call.

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use super::{CommunityId, FlowKey, IpVersion};
 use crate::hash;
 use crate::headers::{self, LinkType, Ports, protocol};
+use crate::tunnel;
 
 /// A requested conversation, in both directions.
 ///
@@ -104,6 +105,8 @@ fn read_end(text: &str, has_port: bool) -> Result<(IpAddr, Option<u16>), FlowQue
 #[derive(Clone, Debug)]
 pub struct FlowMatcher {
     query: FlowQuery,
+    /// Whether the packet inside of tunnels counts.
+    is_inner: bool,
     /// For a Community ID: the results for earlier conversations.
     known: HashMap<(FlowKey, u16), bool>,
 }
@@ -112,18 +115,28 @@ impl FlowMatcher {
     /// The most conversations that are remembered.
     const KNOWN_MAX: usize = 64 << 10;
 
-    /// Creates a matcher for one conversation.
+    /// Creates a matcher for one conversation, of packets as they are on the link.
     #[must_use]
     pub fn new(query: FlowQuery) -> Self {
-        Self { query, known: HashMap::new() }
+        Self { query, is_inner: false, known: HashMap::new() }
+    }
+
+    /// Creates a matcher for one conversation, of the innermost packets of tunnels. A packet that
+    /// is no tunnel counts itself.
+    #[must_use]
+    pub fn of_innermost(query: FlowQuery) -> Self {
+        Self { is_inner: true, ..Self::new(query) }
     }
 
     /// Returns whether a packet belongs to the conversation. A later fragment has no ports and
     /// matches no conversation with ports.
     ///
-    /// Cost: [`headers::parse`] and a comparison; for a Community ID a table lookup.
+    /// Cost: [`headers::parse`] and a comparison; for a Community ID a table lookup; for innermost
+    /// packets also [`tunnel::innermost`].
     pub fn matches(&mut self, link: LinkType, packet: &[u8]) -> bool {
-        let headers = headers::parse(link, packet);
+        let outer = headers::parse(link, packet);
+        let inner = self.is_inner.then(|| tunnel::innermost(&outer, packet)).flatten();
+        let headers = inner.map_or(outer, |inner| inner.headers);
         let Some(key) = FlowKey::new(&headers, packet) else { return false };
         let id = match self.query {
             FlowQuery::Key(wanted) => return key.symmetric() == wanted,
@@ -173,6 +186,31 @@ mod tests {
         let query = FlowQuery::Key(key.symmetric());
         let hash = FlowHasher::new(HashKind::FiveTuple).hash(LinkType::ETHERNET, &packet());
         assert_eq!(query.five_tuple_hash(), Some(hash));
+    }
+
+    #[test]
+    fn the_innermost_packet_of_a_tunnel_is_asked_for_by_its_own_ends() {
+        let plain = packet();
+        let length = (20 + plain.len() - 14) as u8;
+        let mut tunnel = vec![2; 12];
+        // IPv4 in IPv4, from 192.0.2.1 to 192.0.2.2.
+        tunnel.extend([8, 0, 0x45, 0, 0, length, 0, 0, 0, 0, 64, 4, 0, 0]);
+        tunnel.extend([192, 0, 2, 1, 192, 0, 2, 2]);
+        tunnel.extend(&plain[14..]);
+        let headers = headers::parse(LinkType::ETHERNET, &plain);
+        let id = CommunityId::new(&headers, &plain).unwrap().to_string();
+        for (text, is_outer, is_inner) in [
+            ("10.0.0.1:53,10.0.0.2:999,udp", false, true),
+            (id.as_str(), false, true),
+            ("192.0.2.2,192.0.2.1,4", true, false),
+        ] {
+            let query: FlowQuery = text.parse().unwrap();
+            let matches = |mut matcher: FlowMatcher| matcher.matches(LinkType::ETHERNET, &tunnel);
+            assert_eq!(matches(FlowMatcher::new(query)), is_outer, "{text}");
+            assert_eq!(matches(FlowMatcher::of_innermost(query)), is_inner, "{text}");
+            let is_it = FlowMatcher::of_innermost(query).matches(LinkType::ETHERNET, &plain);
+            assert_eq!(is_it, is_inner, "a packet that is no tunnel: {text}");
+        }
     }
 
     #[test]

@@ -4,9 +4,9 @@ use burstline_port::{FileNaming, Flush, OutputOptions, Rotation};
 use burstline_sys::direct::Creation;
 use burstline_sys::users;
 use burstline_wire::grammar::{Bounds, GrammarError, Quantity};
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use crate::args::values;
+use crate::args::{LinkTypeArgs, values};
 
 /// A kB as in dumpcap, and an MB as in tcpdump.
 const KILOBYTE: u64 = 1000;
@@ -17,8 +17,8 @@ const MEGABYTE: u64 = 1_000_000;
 pub(crate) struct OutputArgs {
     /// Begin the next file when the current one is full; repeat it for several limits (the first
     /// one reached counts), as in dumpcap: filesize:KB (of 1000 bytes), duration:S, interval:S
-    /// (where the time is a multiple of S), packets:N. files:N keeps the newest N files of this run
-    /// and removes older ones; files of earlier runs stay, also with --resume. Times are those of
+    /// (where the time is a multiple of S), packets:N; files:N keeps the newest N files of this run
+    /// and removes older ones. Files of earlier runs stay, also with --resume. Times are those of
     /// packets, and the clock's after a second without any. Files are called
     /// NAME_00001_YYYYMMDDhhmmss.ext, by the local time of their first packet; if a name is taken,
     /// NAME_00001_YYYYMMDDhhmmss-2.ext
@@ -50,8 +50,8 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "TIME,SIZE|none", value_parser = flush)]
     pub(crate) flush: Option<FlushWish>,
 
-    /// Stop, or with a ring of files remove the oldest, before the file system has less than SIZE
-    /// free
+    /// Stop, or with a ring remove the oldest file, before less than SIZE is free, with a margin of
+    /// 2 MiB and of unwritten bytes. It checks the file system after each MiB
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
     pub(crate) min_free: Option<usize>,
 
@@ -77,19 +77,8 @@ pub(crate) struct OutputArgs {
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// What to do with packets of another link type than the file's; libpcap rejects a file that
-    /// mixes link types
-    #[arg(long, value_name = "HOW", default_value = "one")]
-    pub(crate) link_types: LinkTypes,
-}
-
-/// How many link types are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LinkTypes {
-    /// Only that of the first packet; others are counted as link_mismatch
-    One,
-    /// Each in its own file: x.pcapng, and x-link113.pcapng for link type 113
-    Split,
+    #[command(flatten)]
+    pub(crate) links: LinkTypeArgs,
 }
 
 /// One rule of `-b`.
@@ -136,7 +125,7 @@ impl OutputArgs {
             least_free_bytes: self.min_free.unwrap_or(0) as u64,
             on_close: self.on_close.clone().map_or(Vec::new(), |words| words.0),
             keeps_privileges,
-            splits_links: self.link_types == LinkTypes::Split,
+            splits_links: self.links.splits(),
             resumed: None,
         }
     }

@@ -4,9 +4,8 @@ use burstline_port::Filter;
 use burstline_wire::flow::FlowQuery;
 use clap::Args;
 
-use crate::args::FormatArgs;
 use crate::args::moment::{Moment, moment};
-use crate::args::values;
+use crate::args::{FormatArgs, LinkTypeArgs, values};
 
 /// Files, and how to speak of them.
 #[derive(Debug, Args)]
@@ -40,8 +39,8 @@ Exit code: 0 all files are sound; 1 some are damaged, or cannot be read.";
 /// packets have to add up to what trailers and closing counts say. Other formats have no checksum:
 /// there it checks that records follow each other. Prints a line for each file, and a line for each
 /// damage, with file offset and packet numbers. Numbers count from 1 over the packets that the file
-/// had when it was written. A recording that is still being written is not closed, which is
-/// reported as damage.
+/// had when it was written. A file that is still being written is sound if it is so far: that it
+/// has no end yet is no damage.
 #[derive(Debug, Args)]
 #[command(after_long_help = CHECK)]
 pub(crate) struct CheckArgs {
@@ -54,6 +53,7 @@ Examples:
   burstline recover torn.pcapng -w good.pcapng
   burstline recover a.pcap b.pcap -w all.pcapng
   burstline recover torn.pcapng -w - | tshark -r -
+  burstline recover mixed.pcapng -w x.pcapng --link-types split    a file for each link type
 
 Exit code: 0 also where packets are lost, which are listed; 1 a file cannot be read or written.";
 
@@ -75,6 +75,9 @@ pub(crate) struct RecoverArgs {
 
     #[command(flatten)]
     pub(crate) format: FormatArgs,
+
+    #[command(flatten)]
+    pub(crate) links: LinkTypeArgs,
 }
 
 const INFO: &str = "\
@@ -100,6 +103,7 @@ const EXTRACT: &str = "\
 Examples:
   burstline extract x.pcapng --flow 10.0.0.1:53,10.0.0.2:999,udp -w dns.pcapng
   burstline extract x.pcapng --flow 1:LQU9qZlK+B5F3KDmev6m5PMibrg= -w flow.pcapng
+  burstline extract x.pcapng --flow 10.0.0.1:53,10.0.0.2:999,udp --inner    also in tunnels
   burstline extract /var/rec --from 2026-11-21T21:44:00Z --to 2026-11-21T21:45:00Z -w minute.pcapng
   burstline extract x.pcapng --from +5s --to +6s --filter 'tcp port 443' -w - | tshark -r -
   burstline extract '/var/rec/*.pcapng' --port eth1   how many packets of eth1 there are
@@ -134,6 +138,12 @@ pub(crate) struct ExtractArgs {
     #[arg(long, value_name = "FLOW")]
     pub(crate) flow: Option<FlowQuery>,
 
+    /// --flow asks for the innermost packet of a tunnel, as in the records of `flows`, not for the
+    /// one around it. It reads all files and segments of the time: only the flows around tunnels
+    /// are in sketches and indexes
+    #[arg(long, requires = "flow")]
+    pub(crate) inner: bool,
+
     /// Only packets that match EXPR, see pcap-filter(7)
     #[arg(long, value_name = "EXPR", value_parser = values::filter)]
     pub(crate) filter: Option<Filter>,
@@ -148,6 +158,9 @@ pub(crate) struct ExtractArgs {
 
     #[command(flatten)]
     pub(crate) format: FormatArgs,
+
+    #[command(flatten)]
+    pub(crate) links: LinkTypeArgs,
 }
 
 const INDEX: &str = "\

@@ -13,13 +13,14 @@ use burstline_port::{
     Address, FileNaming, PortTable, Role, Rotation, SetPlaces, steady_folder, striped_paths,
 };
 use burstline_share::{files_of_name, folder_to_publish, folders_of_names, switch_socket};
+use burstline_sys::calendar::Text;
 use burstline_sys::direct::is_own_descriptor;
 use burstline_sys::helper::{Grant, GrantKind};
 use burstline_sys::inode::{folder_of, make_own_folder};
 use burstline_sys::privileges::{LateFiles, Need};
 
 use crate::args::{
-    CaptureArgs, FetchArgs, Lab, LinkTypes, LogArgs, NOTHING, OutputArgs, SwitchArgs, Verb,
+    CaptureArgs, FetchArgs, Lab, LinkTypeArgs, LogArgs, NOTHING, OutputArgs, SwitchArgs, Verb,
 };
 use crate::verbs::{Opens, switch_opens, top_port};
 
@@ -128,8 +129,10 @@ impl Wants {
                     places.add(SetPlaces::of(target.strip_prefix("set:").unwrap_or(target)));
                 }
                 wants.read_set(places);
+                wants.split(args.write.as_deref(), args.links);
             }
-            Verb::Info(_) | Verb::Check(_) | Verb::Recover(_) | Verb::Index(_) => {}
+            Verb::Recover(args) => wants.split(Some(&args.write), args.links),
+            Verb::Info(_) | Verb::Check(_) | Verb::Index(_) => {}
             _ => return Self::of_asking(verb),
         }
         Some(wants)
@@ -335,7 +338,7 @@ impl Wants {
 
     fn write(&mut self, path: Option<&str>, files: &OutputArgs) {
         let Some(path) = path else { return };
-        let splits = files.link_types == LinkTypes::Split;
+        let splits = files.links.splits();
         if files.rotation().is_some() || files.on_close.is_some() || splits {
             self.make_files(path, files);
         }
@@ -355,17 +358,29 @@ impl Wants {
         if path == NOTHING || path == "-" {
             return;
         }
-        self.takes_user = true;
         self.command = files.on_close.as_ref().map_or(Vec::new(), |words| words.0.clone());
         self.takes_descriptors |= is_own_descriptor(Path::new(path)) && !self.command.is_empty();
-        self.name_characters = characters_of_names(path);
         self.late.has_modes |= files.mode.is_some() || files.owner.is_some();
         // Recordings that only rotate keep the rings of their first files.
-        if files.link_types == LinkTypes::Split {
+        if files.links.splits() {
             self.rings = RINGS_MOST;
         }
         let is_timed = |rotation: Rotation| rotation.naming == FileNaming::Timed;
-        let is_timed = files.rotation().is_some_and(is_timed);
+        self.name_files(path, files.rotation().is_some_and(is_timed));
+    }
+
+    /// A file for each link type, of a verb without other files.
+    fn split(&mut self, path: Option<&str>, links: LinkTypeArgs) {
+        if let Some(path) = path.filter(|path| links.splits() && *path != NOTHING && *path != "-") {
+            self.rings = RINGS_MOST;
+            self.name_files(path, false);
+        }
+    }
+
+    /// The files of an output are made by the user that started the job.
+    fn name_files(&mut self, path: &str, is_timed: bool) {
+        self.takes_user = true;
+        self.name_characters = characters_of_names(path);
         // Invalid paths are rejected where they are used.
         for path in striped_paths(path).unwrap_or_default() {
             self.grant_files(Path::new(&path), is_timed);
@@ -445,7 +460,7 @@ fn prefix_of_names(name: &str) -> &str {
 /// Returns the characters that the names of an output's files may have because of its name. Some
 /// conversions of strftime(3) pad with spaces.
 fn characters_of_names(path: &str) -> String {
-    let pads = ["%c", "%e", "%k", "%l", "%r", "%+"].iter().any(|one| path.contains(one));
+    let pads = Text::in_format(path).any(Text::has_spaces);
     format!("{path}{}", if pads { " " } else { "" })
 }
 

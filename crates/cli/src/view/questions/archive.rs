@@ -122,6 +122,7 @@ pub(crate) fn checked(file: &Scanned) -> String {
         (false, true) => "sound",
         (false, false) => "DAMAGED",
     };
+    text += if file.is_being_written { " so far, still being written" } else { "" };
     let _ = write!(text, ", {packets} packets");
     let checked = match (file.checked, file.packets) {
         (0, 0) => String::new(),
@@ -161,6 +162,7 @@ fn file_object(file: &Scanned) -> Value {
         "missing_segments": file.lost.missing,
         "out_of_order": file.disordered,
         "sound": file.is_sound(),
+        "being_written": file.is_being_written,
         "faults": file.faults.iter().map(fault_object).collect::<Vec<_>>(),
         "faults_omitted": file.faults_omitted,
     })
@@ -232,7 +234,8 @@ pub(crate) fn recover_object(recovered: &Recovered, is_success: bool) -> String 
 
 /// Returns the result of `extract`.
 pub(crate) fn extracted(extracted: &Extracted, output: Option<&str>) -> String {
-    let (packets, offered) = (count_text(extracted.packets), count_text(extracted.source.offered));
+    let packets = count_text(extracted.delivered());
+    let offered = count_text(extracted.source.offered);
     let what = output.map_or_else(|| "found".to_owned(), |output| format!("written to {output}"));
     let bytes = bytes_text(extracted.bytes);
     let mut text = format!("{packets} of {offered} packets {what}, {bytes}");
@@ -246,7 +249,7 @@ pub(crate) fn extracted(extracted: &Extracted, output: Option<&str>) -> String {
         }
     }
     for note in extracted.source.notes.iter().chain(&extracted.sink.notes) {
-        let _ = writeln!(text, "note: {note}");
+        let _ = writeln!(text, "note: {}", one_line(note));
     }
     text
 }
@@ -258,7 +261,7 @@ pub(crate) fn extract_object(extracted: &Extracted, is_success: bool) -> String 
     line(&json!({
         "command": "extract",
         "offered": extracted.source.offered,
-        "delivered": extracted.packets,
+        "delivered": extracted.delivered(),
         "bytes": extracted.bytes,
         "lost": losses(&lost),
         "in_flight": extracted.source.in_flight,

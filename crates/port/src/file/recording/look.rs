@@ -3,6 +3,8 @@
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
+use burstline_sys::calendar::Text;
+
 use super::FileNaming;
 use super::names::{numbered, split};
 
@@ -115,13 +117,15 @@ fn pieces(format: &str) -> Option<Vec<Piece>> {
                 split.push(Piece::Digits(2..=2));
             }
             'u' | 'w' => split.push(Piece::Digits(1..=1)),
-            'e' | 'k' | 'l' => split.push(Piece::Padded),
-            'b' | 'B' | 'h' | 'a' | 'A' | 'p' => split.push(Piece::Word),
             's' => split.push(Piece::Digits(1..=19)),
             'F' => split.extend(pieces("%Y-%m-%d")?),
             'T' => split.extend(pieces("%H:%M:%S")?),
             'R' => split.extend(pieces("%H:%M")?),
-            _ => return None,
+            other => split.push(match Text::of(other)? {
+                Text::Padded => Piece::Padded,
+                Text::Name => Piece::Word,
+                Text::Word | Text::Phrase => return None,
+            }),
         }
     }
     Some(split)

@@ -150,12 +150,12 @@ impl Slots {
         }
     }
 
-    /// Truncates the file to `bytes`, after an error. Best effort: the first error is reported.
-    pub(in super::super) fn cut(&mut self, bytes: u64) {
+    /// Truncates the file to `bytes`, after an error.
+    pub(in super::super) fn cut(&mut self, bytes: u64) -> io::Result<()> {
         match self {
             Self::Placed { output, queue } => {
                 queue.abandon();
-                let _ = output.set_len(bytes);
+                output.set_len(bytes).map_err(source)
             }
             Self::Packed(packer) => packer.output.cut(bytes),
         }

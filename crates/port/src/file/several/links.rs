@@ -101,6 +101,11 @@ impl ByLink {
     /// Starts the file of a link type.
     fn begin(&mut self, link: LinkType) -> usize {
         if !self.links.is_empty() {
+            if self.address.is_standard() {
+                let what = "standard output takes one";
+                self.notes.push(format!("no file for link type {}: {what}", link.0));
+                return 0;
+            }
             let target = with_link(self.address.target(), link.0);
             let address = self.address.of_parts(&target, self.address.parameters().to_vec());
             match open_one(&address, &self.options) {

@@ -56,11 +56,12 @@ impl FileSink {
             return self.fail_unsynced(failed, true);
         }
         let written = self.written();
-        self.body.cut(written.bytes);
+        let mut cut = self.body.cut(written.bytes);
         let safe = self.files.sync(&written);
         if safe != written {
-            self.body.cut(safe.bytes);
+            cut = self.body.cut(safe.bytes);
         }
+        self.note_uncut(cut, safe.bytes);
         let (path, is_synced) = (self.files.path().to_owned(), self.files.syncs());
         let body = Some(Box::new(std::mem::replace(&mut self.body, Body::Closed)));
         self.break_off(Failure { path, error, safe: safe.clone(), is_synced, body }, &safe)
@@ -85,7 +86,8 @@ impl FileSink {
                 written
             }
             Err(_) => {
-                body.cut(safe.bytes);
+                // If that is refused, a note says so since the first try.
+                let _ = body.cut(safe.bytes);
                 if safe.bytes == 0 {
                     self.files.remove_empty();
                     return;
@@ -127,10 +129,23 @@ impl FileSink {
         let safe = if is_open { synced.clone() } else { self.files.sync(&written) };
         // Writes in progress count as lost, and must not reach the file later.
         if safe != written || !self.under_way.is_empty() || has_torn {
-            self.body.cut(safe.bytes);
+            let cut = self.body.cut(safe.bytes);
+            self.note_uncut(cut, safe.bytes);
         }
         let failure = Failure { path, error, safe: synced, is_synced: true, body: None };
         self.break_off(failure, &safe)
+    }
+
+    /// Notes that a file could not be truncated: a disk that is read-only, or of a quota that only
+    /// a removed file makes room in.
+    fn note_uncut(&mut self, cut: io::Result<()>, bytes: u64) {
+        if let Err(error) = cut {
+            let path = self.files.path().display();
+            self.account.note(|| {
+                let what = "could not be cut off, and is in no count";
+                format!("{path}: what follows its first {bytes} bytes {what}: {error}")
+            });
+        }
     }
 
     /// Ends the open file: packets after `safe` are lost.
@@ -176,11 +191,11 @@ impl FileSink {
 
 impl Body {
     /// Truncates the output to `bytes`, after an error.
-    fn cut(&mut self, bytes: u64) {
+    fn cut(&mut self, bytes: u64) -> io::Result<()> {
         match self {
             Self::Segmented(body) => body.cut(bytes),
             Self::Plain(body) => body.cut(bytes),
-            _ => {}
+            _ => Ok(()),
         }
     }
 

@@ -12,6 +12,7 @@ mod run;
 #[cfg(all(test, not(miri)))]
 mod tests;
 mod times;
+mod writing;
 
 use std::fs::File;
 use std::io::{self, Seek};
@@ -32,6 +33,7 @@ use super::super::zstd::WINDOW_BYTES;
 use crate::PortError;
 use crate::opened::{OpenedFiles, Use};
 use times::Times;
+use writing::{State, state_of};
 
 /// After this many bytes of a file, a decoder has either refused it or never will: the header of a
 /// classic file. Source: draft-ietf-opsawg-pcap, section 4.
@@ -83,6 +85,8 @@ pub struct CaptureReader {
     broken: Option<String>,
     is_broken_told: bool,
     times: Times,
+    /// The state of the file when it was opened.
+    state: State,
     /// Whether a damaged segment stayed as it was: then no recorder writes the file.
     is_at_rest: bool,
 }
@@ -127,6 +131,7 @@ impl CaptureReader {
         let mut reader = Self {
             path,
             has_name: !input.is_pipe(),
+            state: state_of(&input),
             input,
             window,
             decoder,

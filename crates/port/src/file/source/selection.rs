@@ -19,6 +19,8 @@ pub struct Selection {
     pub to_ns: Option<u64>,
     /// The only wanted conversation.
     pub flow: Option<FlowQuery>,
+    /// Whether the packet inside of tunnels is of that conversation, not the one around it.
+    pub is_flow_inner: bool,
     /// The name of the only wanted interface.
     pub interface: Option<String>,
     /// Whether the recording may still be in progress: a missing end is then not damage.
@@ -54,10 +56,13 @@ pub(super) struct Selector {
 
 impl Selector {
     pub(super) fn new(selection: &Selection) -> Self {
+        let (flow, is_inner) = (selection.flow, selection.is_flow_inner);
+        let matcher = if is_inner { FlowMatcher::of_innermost } else { FlowMatcher::new };
         Self {
             selection: selection.clone(),
-            matcher: selection.flow.map(FlowMatcher::new),
-            hash: selection.flow.and_then(|flow| flow.five_tuple_hash()),
+            matcher: flow.map(matcher),
+            // Sketches and indexes do not have the flows inside of tunnels.
+            hash: flow.filter(|_| !is_inner).and_then(|flow| flow.five_tuple_hash()),
             is_choosing: !selection.is_all(),
             passed: 0,
             packets_passed: 0,

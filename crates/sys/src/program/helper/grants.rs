@@ -19,6 +19,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2, ren
 use rustix::io::retry_on_intr;
 
 use super::ports::add_new;
+use crate::calendar::Text;
 use crate::inode::{folder_of, open_path};
 use crate::late::bind_directly;
 use crate::seqpacket::Kind;
@@ -76,8 +77,7 @@ fn is_of_time(name: &OsStr, format: &str) -> bool {
     let (Some(name), Some((start, rest))) = (name.to_str(), format.split_once('%')) else {
         return name == format;
     };
-    let words = ["%a", "%A", "%b", "%B", "%c", "%h", "%p", "%P", "%r", "%Z"];
-    let has_words = words.iter().any(|word| format.contains(word));
+    let has_words = Text::in_format(format).any(Text::has_letters);
     let is_part = |one: char| {
         let is_letter = has_words && one.is_ascii_alphabetic();
         one.is_ascii_digit() || " -+:".contains(one) || rest.contains(one) || is_letter

@@ -65,8 +65,8 @@ impl<'a> PacketToWrite<'a> {
 pub enum EncodeError {
     /// libpcap refuses a file whose interfaces differ in link type.
     #[error(
-        "link type {interface} differs from the file's {file}; capture --link-types split writes \
-         a file for each"
+        "link type {interface} differs from the file's {file}; --link-types split writes a file \
+         for each"
     )]
     LinkDiffers {
         /// Link type of the file.

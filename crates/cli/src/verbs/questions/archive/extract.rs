@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_engine::{Attempt, EngineError, first_time_ns, try_extract};
 use burstline_port::{
-    Capture, OpenOptions, Selection, catalogued, choose, is_index_stale, open_chosen, open_sink,
-    write_index,
+    Capture, OpenOptions, PortTable, Selection, catalogued, choose, is_index_stale, open_chosen,
+    open_sink, write_index,
 };
 
 use super::{code, find, without_rights};
@@ -21,6 +21,9 @@ use crate::paths::address_of;
 use crate::signals;
 use crate::view::archive::Bar;
 use crate::view::{Stream, archive};
+
+/// The most interfaces that a note lists.
+const PORTS_SHOWN: usize = 20;
 
 /// Extracts packets from files.
 pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
@@ -37,14 +40,19 @@ pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
         selection,
         filter: args.filter.clone().unwrap_or_default(),
         stop: Some(Arc::clone(&stop)),
+        output: args.links.options(),
         ..OpenOptions::default()
     };
     let source = open_chosen("files", &chosen, &options).map_err(EngineError::from)?;
     let sink = sink.map(|sink| open_sink(&sink, &options)).transpose();
     let sink = sink.map_err(EngineError::from)?;
     let table = &options.table;
-    let Attempt { extracted, failure } =
+    let Attempt { mut extracted, failure } =
         without_rights(|| Ok(try_extract(source, sink, table, &stop)))?;
+    if extracted.packets == 0 {
+        extracted.source.notes.extend(unknown_port(args, table));
+        extracted.source.notes.extend(outer_only(args));
+    }
     let lost = extracted.source.lost.missing() + extracted.sink.lost.missing();
     let is_closed = extracted.unaccounted() == 0;
     let is_whole = failure.is_none() && !extracted.source.is_damaged;
@@ -116,9 +124,36 @@ fn selection(args: &ExtractArgs, captures: &[Capture]) -> Result<Selection, Fail
         from_ns,
         to_ns,
         flow: args.flow,
+        is_flow_inner: args.inner,
         interface: args.port.clone(),
         may_be_open: true,
     })
+}
+
+/// Returns a note if no file that was read has the wanted interface.
+fn unknown_port(args: &ExtractArgs, table: &PortTable) -> Option<String> {
+    let wanted = args.port.as_deref()?;
+    let entries = table.entries_from(0);
+    let mut known: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+    if known.contains(&wanted) {
+        return None;
+    }
+    known.sort_unstable();
+    known.dedup();
+    let shown = known[..known.len().min(PORTS_SHOWN)].join(", ");
+    let has = match known.len() {
+        0 => "no interface".to_owned(),
+        all if all > PORTS_SHOWN => format!("{shown} and {} more", all - PORTS_SHOWN),
+        _ => shown,
+    };
+    Some(format!("--port {wanted}: no interface is called so; what was read has {has}"))
+}
+
+/// Returns a note if a conversation was looked for only outside of tunnels.
+fn outer_only(args: &ExtractArgs) -> Option<String> {
+    let what = "--flow asks for the outermost packet; add --inner to look into tunnels, as `flows` \
+                does";
+    (args.flow.is_some() && !args.inner).then(|| what.to_owned())
 }
 
 /// Rewrites stale indexes. If one cannot be written, the file is read without it.

@@ -22,7 +22,8 @@ pub(crate) fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
     let stop = signals::stop_flag(files.quiet)?;
     let sink = address_of(&args.write, args.format)?;
     let stream = Stream::beside(slice::from_ref(&sink));
-    let options = OpenOptions { stop: Some(Arc::clone(&stop)), ..OpenOptions::default() };
+    let (stop_flag, output) = (Some(Arc::clone(&stop)), args.links.options());
+    let options = OpenOptions { stop: stop_flag, output, ..OpenOptions::default() };
     let paths = paths_of(files)?;
     let mut readers = Vec::new();
     for path in &paths {

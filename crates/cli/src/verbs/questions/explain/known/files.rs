@@ -51,6 +51,28 @@ pub(super) const FILES: &[Known] = &[
         "nothing: this is the fast path",
     ),
     note(
+        "unknown-interface",
+        &["no interface is called so"],
+        "No file that was read describes an interface of the name after --port",
+        "the note lists those that there are",
+        "name one of them; one without a name is called like its file",
+    ),
+    note(
+        "outermost-packet",
+        &["--flow asks for the outermost packet"],
+        "Nothing was found, and packets inside of tunnels were not looked at",
+        "burstline extract FILE --flow FLOW --inner",
+        "add --inner for a conversation from the records of flows",
+    ),
+    note(
+        "uncut-file",
+        &["could not be cut off, and is in no count"],
+        "The disk refuses to shorten a file whose recorder failed: it has become read-only, or it \
+         is btrfs at its quota",
+        "burstline check FILE; dmesg",
+        "burstline recover FILE -w NEW on another disk saves all sound packets",
+    ),
+    note(
         "catalogue-unwritten",
         &["its catalogue could not be written"],
         "The folder cannot be written, so its files are looked at again next time",
