@@ -215,8 +215,8 @@ impl Wants {
         Ok(Confinement { user: None, files, calls })
     }
 
-    /// Starts the helper. Returns false if the job has to stay root instead: a library opens files
-    /// by itself, it opens ports by any path, or no helper starts, whose consequence is `else_what`.
+    /// Starts the helper. Returns false if the job has to do without: a library opens files by
+    /// itself, it opens ports by any path, or no helper starts. A note says that, and `else_what`.
     fn start_helper(&self, refusal: Refusal, else_what: &str) -> bool {
         if self.opens_anything || self.calls_anything || self.takes_descriptors {
             return false;

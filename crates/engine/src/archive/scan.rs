@@ -66,6 +66,8 @@ pub enum Fault {
         /// Packets in the file.
         has: u64,
     },
+    /// No damage: the file is being written, and its end is still to come.
+    Unfinished,
 }
 
 impl fmt::Display for Fault {
@@ -92,6 +94,7 @@ impl fmt::Display for Fault {
                 f,
                 "the closing counts of {interface} say {says} packets, the file has {has}"
             ),
+            Self::Unfinished => write!(f, "the file is being written"),
         }
     }
 }
@@ -113,7 +116,7 @@ impl Fault {
         match *self {
             Self::Damage { packet, packets, .. } => Some((packet, packets)),
             Self::Broken { packet, .. } | Self::Worklist { packet, .. } => Some((packet, 0)),
-            Self::Counts { .. } | Self::Delivered { .. } => None,
+            Self::Counts { .. } | Self::Delivered { .. } | Self::Unfinished => None,
         }
     }
 }
@@ -137,7 +140,7 @@ pub struct Scanned {
     pub checked: u64,
     /// Packets lost to damage.
     pub lost: LostPackets,
-    /// Faults, in the order of the file; bounded.
+    /// Faults, in the order of the file; bounded. See [`damage`](Self::damage).
     pub faults: Vec<Fault>,
     /// Faults beyond the bound.
     pub faults_omitted: u64,
@@ -151,8 +154,6 @@ pub struct Scanned {
     pub disordered: u64,
     /// Whether the scan was stopped before the end of the file.
     pub is_stopped: bool,
-    /// Whether the file is being written: that it has no end yet is then no fault.
-    pub is_being_written: bool,
 }
 
 /// A sound packet, as passed to a visitor.
@@ -170,7 +171,17 @@ pub(super) struct Seen<'a> {
 impl Scanned {
     /// Returns whether the file is as it was written, as far as it is.
     pub fn is_sound(&self) -> bool {
-        self.faults.is_empty()
+        self.damage().next().is_none()
+    }
+
+    /// Returns the faults of the file as far as it is.
+    pub fn damage(&self) -> impl Iterator<Item = &Fault> {
+        self.faults.iter().filter(|fault| **fault != Fault::Unfinished)
+    }
+
+    /// Returns whether the file was being written while it was read.
+    pub fn is_being_written(&self) -> bool {
+        self.faults.contains(&Fault::Unfinished)
     }
 
     /// Returns how many packets the file had, as far as it tells.
@@ -200,13 +211,19 @@ impl Scanned {
         self.checked += u64::from(trust == Trust::Checked);
     }
 
+    fn note_unfinished(&mut self) {
+        if !self.is_being_written() {
+            self.faults.push(Fault::Unfinished); // also beyond the bound
+        }
+    }
+
     /// Notes damage, and how many packets it cost. That a file which is being written has no end is
     /// no fault.
-    fn damage(&mut self, damage: Damage, reader: &CaptureReader) {
+    fn note_damage(&mut self, damage: Damage, reader: &CaptureReader) {
         let packet = self.next_packet();
         let packets = self.lost.count(&damage.kind);
         match reader.is_end_to_come(&damage) {
-            true => self.is_being_written = true,
+            true => self.note_unfinished(),
             false => self.fault(Fault::Damage { damage, packet, packets }),
         }
     }
@@ -215,7 +232,7 @@ impl Scanned {
     fn broken(&mut self, reason: String, reader: &CaptureReader) {
         let packet = self.next_packet();
         match reader.is_being_written() {
-            true => self.is_being_written = true,
+            true => self.note_unfinished(),
             false => self.fault(Fault::Broken { reason, packet }),
         }
     }
@@ -240,7 +257,7 @@ impl Scanned {
             self.fault(Fault::Counts { says, has });
         }
         // If packets are missing, the counts differ anyway.
-        if !self.faults.is_empty() {
+        if !self.is_sound() {
             return;
         }
         let counted = self.interfaces.iter().zip(&self.interface_packets);
@@ -266,7 +283,7 @@ pub(super) fn scan(
         let record = match reader.read_next()? {
             Found::Packet(record) => record,
             Found::Damage(damage) => {
-                scanned.damage(damage, &reader);
+                scanned.note_damage(damage, &reader);
                 // A broken segment may take as long as many packets.
                 scanned.is_stopped = !watch(reader.bytes_read());
                 if scanned.is_stopped {
@@ -318,7 +335,9 @@ pub(super) fn scan(
     scanned.interface_packets.resize(scanned.interfaces.len(), 0);
     scanned.recorded = *decoder.recorded();
     (scanned.container, scanned.kind) = (reader.container(), reader.kind());
-    scanned.is_being_written |= reader.is_being_written();
+    if reader.is_being_written() {
+        scanned.note_unfinished();
+    }
     scanned.bytes = reader.file_bytes().unwrap_or(reader.bytes_read());
     if !scanned.is_stopped {
         scanned.close(decoder.is_segmented());

@@ -99,7 +99,8 @@ impl FileSource {
         options: &OpenOptions,
         interfaces: Interfaces,
     ) -> Result<Self, PortError> {
-        let (judge, selector) = (Judge::new(options), Selector::new(&options.selection));
+        let (judge, selector) =
+            (Judge::new(options), Selector::new(&options.selection, options.hash));
         let mut source = Self {
             info: info_of(name),
             is_choosing: judge.is_filtering() || selector.is_choosing,

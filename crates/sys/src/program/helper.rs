@@ -26,9 +26,8 @@
 //!   files that the job has open for writing. It connects to listed sockets, and makes sockets
 //!   where users have asked for one. A list of calls confines it and, without a door, Landlock.
 //! - H3: a thread asks the helper exactly if its user is another than the helper's.
-//! - H4: a helper ends with its job, even if the job is killed. Nothing that the job or a client
-//!   asks for blocks a helper for longer than a file system, the user's command or a client's
-//!   patience takes.
+//! - H4: a helper ends with its job, even if the job is killed. What the job asks for blocks it no
+//!   longer than a file system or the user's command takes. A client has some seconds.
 //! - H5: the process has no thread that holds a lock when a helper is forked. The program has one
 //!   thread then.
 //!

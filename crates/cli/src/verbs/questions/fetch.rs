@@ -123,7 +123,7 @@ fn look(name: String, answer: Answer, path: &Path, stop: &AtomicBool) -> Fetched
     let why = match scanned {
         Ok(scanned) => {
             (fetched.came, fetched.is_capture) = (scanned.packets, true);
-            let first = scanned.faults.first();
+            let first = scanned.damage().next();
             let found = fetched.answer.number("delivered");
             match (first, found) {
                 (Some(fault), _) => Some(format!("received data is damaged: {fault}")),

@@ -86,7 +86,8 @@ impl Server {
     /// Executes requests until the end event is raised.
     ///
     /// The calling thread drops its privileges, and a helper opens added ports. Without a helper it
-    /// keeps those that ports take. With `keeps_privileges` it keeps all. Closes `begun` once the helper has the listener.
+    /// keeps those that ports take. With `keeps_privileges` it keeps all. Closes `begun` once the
+    /// helper has the listener.
     pub(super) fn serve(
         mut self,
         handle: &SwitchHandle,

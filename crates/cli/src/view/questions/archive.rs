@@ -104,7 +104,7 @@ fn container_name(file: &Scanned) -> Option<&'static str> {
 /// Returns the damage of a file, one line each.
 fn fault_lines(file: &Scanned) -> String {
     let mut text = String::new();
-    for fault in &file.faults {
+    for fault in file.damage() {
         let _ = writeln!(text, "  {fault}");
     }
     if file.faults_omitted > 0 {
@@ -122,7 +122,7 @@ pub(crate) fn checked(file: &Scanned) -> String {
         (false, true) => "sound",
         (false, false) => "DAMAGED",
     };
-    text += if file.is_being_written { " so far, still being written" } else { "" };
+    text += if file.is_being_written() { " so far, still being written" } else { "" };
     let _ = write!(text, ", {packets} packets");
     let checked = match (file.checked, file.packets) {
         (0, 0) => String::new(),
@@ -162,8 +162,8 @@ fn file_object(file: &Scanned) -> Value {
         "missing_segments": file.lost.missing,
         "out_of_order": file.disordered,
         "sound": file.is_sound(),
-        "being_written": file.is_being_written,
-        "faults": file.faults.iter().map(fault_object).collect::<Vec<_>>(),
+        "being_written": file.is_being_written(),
+        "faults": file.damage().map(fault_object).collect::<Vec<_>>(),
         "faults_omitted": file.faults_omitted,
     })
 }

@@ -35,6 +35,7 @@ use std::time::{Duration, SystemTime};
 
 use burstline_sys::late;
 use burstline_sys::privileges;
+use burstline_wire::hash::HashKind;
 
 use super::super::place::{self, folder_of};
 use super::index::Stamp;
@@ -147,9 +148,9 @@ pub fn catalogued(target: &str, watch: &mut Watch<'_>) -> Result<Captures, PortE
     Ok(Captures { captures, skipped, notes })
 }
 
-/// Leaves out captures that cannot contain a wanted packet.
+/// Leaves out captures that cannot contain a wanted packet, if a flow is that of outermost packets.
 pub fn choose(captures: Vec<Capture>, selection: &Selection) -> Chosen {
-    let (selector, mut chosen) = (Selector::new(selection), Chosen::default());
+    let (selector, mut chosen) = (Selector::new(selection, HashKind::FiveTuple), Chosen::default());
     for Capture { path, summary } in captures {
         match summary.filter(|summary| selector.is_choosing && !selector.wants_file(summary)) {
             Some(summary) => {

@@ -17,10 +17,9 @@ pub struct Selection {
     pub from_ns: Option<u64>,
     /// The first time after the wanted ones, in ns since 1970.
     pub to_ns: Option<u64>,
-    /// The only wanted conversation.
+    /// The only wanted conversation: of the innermost packets of tunnels if packets get the hash
+    /// [`HashKind::Inner`], else of the outermost.
     pub flow: Option<FlowQuery>,
-    /// Whether the packet inside of tunnels is of that conversation, not the one around it.
-    pub is_flow_inner: bool,
     /// The name of the only wanted interface.
     pub interface: Option<String>,
     /// Whether the recording may still be in progress: a missing end is then not damage.
@@ -55,8 +54,8 @@ pub(super) struct Selector {
 }
 
 impl Selector {
-    pub(super) fn new(selection: &Selection) -> Self {
-        let (flow, is_inner) = (selection.flow, selection.is_flow_inner);
+    pub(super) fn new(selection: &Selection, hash: HashKind) -> Self {
+        let (flow, is_inner) = (selection.flow, hash == HashKind::Inner);
         let matcher = if is_inner { FlowMatcher::of_innermost } else { FlowMatcher::new };
         Self {
             selection: selection.clone(),

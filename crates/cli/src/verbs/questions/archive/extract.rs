@@ -13,6 +13,7 @@ use burstline_port::{
     Capture, OpenOptions, PortTable, Selection, catalogued, choose, is_index_stale, open_chosen,
     open_sink, write_index,
 };
+use burstline_wire::hash::HashKind;
 
 use super::{code, find, without_rights};
 use crate::args::{ExtractArgs, FilesArgs, Moment};
@@ -34,9 +35,15 @@ pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
     let stream = sink.as_ref().map_or(Stream::Stdout, |sink| Stream::beside(slice::from_ref(sink)));
     let captures = captures(files, &stop)?;
     let selection = selection(args, &captures)?;
-    let chosen = choose(captures, &selection);
+    // Catalogues do not have the flows inside of tunnels.
+    let (hash, known) = match args.inner {
+        true => (HashKind::Inner, Selection { flow: None, ..selection.clone() }),
+        false => (HashKind::None, selection.clone()),
+    };
+    let chosen = choose(captures, &known);
     refresh(&chosen.paths, &stop, files.quiet);
     let options = OpenOptions {
+        hash,
         selection,
         filter: args.filter.clone().unwrap_or_default(),
         stop: Some(Arc::clone(&stop)),
@@ -124,7 +131,6 @@ fn selection(args: &ExtractArgs, captures: &[Capture]) -> Result<Selection, Fail
         from_ns,
         to_ns,
         flow: args.flow,
-        is_flow_inner: args.inner,
         interface: args.port.clone(),
         may_be_open: true,
     })

@@ -40,7 +40,7 @@ pub(crate) fn text(described: &Described) -> String {
         let _ = writeln!(text, "{name:<16}{value}");
     };
     let damage = if file.is_sound() { "" } else { ", DAMAGED" };
-    let end = if file.is_being_written { ", still being written" } else { "" };
+    let end = if file.is_being_written() { ", still being written" } else { "" };
     row("file", path_text(&file.path));
     row("format", format!("{}, {}{damage}{end}", format_text(file), bytes_text(file.bytes)));
     row("packets", packets_text(survey));
