@@ -7,6 +7,8 @@
 //!
 //! The job's threads are not involved. A snapshot takes some locks that no packet waits for.
 
+use std::iter;
+
 use burstline_engine::{Counts, LogNow, Place, Progress, PublishedReport, Snapshot, StageNow};
 use burstline_sys::clock;
 use burstline_sys::usage::{self, CpuUsage};
@@ -70,6 +72,17 @@ impl Live {
             cpu: usage::process().since(&about.used),
             resident_bytes: usage::resident().ok().map(|memory| memory.total_bytes()),
         }
+    }
+
+    /// Returns all text from outside: names of ports, threads, logs and readers.
+    pub(crate) fn names(&mut self) -> impl Iterator<Item = &mut String> {
+        let places = self.places.iter_mut().map(|place| &mut place.name);
+        let stages = self.stages.iter_mut().map(|stage| &mut stage.place.name);
+        let published = self.published.iter_mut().flat_map(|report| {
+            let commands = report.there.iter_mut().map(|reader| &mut reader.command);
+            iter::once(&mut report.name).chain(commands)
+        });
+        places.chain(stages).chain(published)
     }
 
     /// Returns how long the job has run, in seconds.

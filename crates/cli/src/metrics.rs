@@ -15,6 +15,7 @@
 mod joined;
 mod parts;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use burstline_engine::{Counts, Place};
@@ -28,6 +29,7 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
+use crate::foreign::one_line;
 use crate::live::Live;
 pub(crate) use joined::{Answer, END, JOB, joined};
 
@@ -35,8 +37,14 @@ pub(crate) use joined::{Answer, END, JOB, joined};
 #[derive(Debug)]
 struct Moment(Live);
 
-/// Returns all families and the end marker.
-pub(crate) fn text(live: Live) -> String {
+/// Returns all families and the end marker. Names are as on a terminal: what one obeys is written
+/// out, and the encoder doubles the backslash of that.
+pub(crate) fn text(mut live: Live) -> String {
+    for name in live.names() {
+        if let Cow::Owned(safe) = one_line(name) {
+            *name = safe;
+        }
+    }
     encoded(Moment(live))
 }
 
@@ -197,7 +205,7 @@ mod tests {
 
     #[test]
     fn each_cause_of_each_place_has_a_line_and_names_are_escaped() {
-        let progress = Progress::new(2).named(["a\"b\n".to_owned(), "lo".to_owned()]);
+        let progress = Progress::new(2).named(["a\"b\n\u{9b}".to_owned(), "lo".to_owned()]);
         let mut about = About::new("count", None);
         about.begun_s = 1.5;
         let text = text(Live::of(&about, &progress));
@@ -207,7 +215,7 @@ mod tests {
         for line in [
             "burstline_build_info{version=\"0.1.0\",verb=\"count\"} 1",
             "burstline_start_time_seconds 1.5",
-            "burstline_received_packets_total{source=\"a\\\"b\\n\",number=\"0\"} 0",
+            "burstline_received_packets_total{source=\"a\\\"b\\\\u000a\\\\u009b\",number=\"0\"} 0",
             "burstline_lost_packets_total{source=\"lo\",number=\"1\",cause=\"log_full\",\
              kind=\"miss\"} 0",
         ] {

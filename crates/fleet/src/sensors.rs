@@ -106,7 +106,7 @@ impl Sensors {
     /// [`SensorsError`]: the file cannot be read, or its first problem.
     pub fn read(path: &Path) -> Result<Self, SensorsError> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path)
+        let text = burstline_sys::inode::read_text(path)
             .map_err(|error| SensorsError::Read { path: name.clone(), error })?;
         let mut sensors = Self::parse(&text).map_err(|Fault { at, what }| {
             let before = &text[..text.floor_char_boundary(at)];

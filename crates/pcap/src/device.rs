@@ -139,7 +139,8 @@ mod tests {
         assert_eq!(all.name, "/run/x/tap");
         assert_eq!(all.attach.log, Some(12));
         assert_eq!((all.attach.policy, all.attach.start), (Policy::Lossless, Start::Oldest));
-        assert_ne!(all.attach.trust, Trust::NOBODY);
+        let anyone = Device::parse("tap?trust=anyone").unwrap().attach.trust;
+        assert!(all.attach.trust != Trust::NOBODY && all.attach.trust != anyone);
         assert!(!all.is_following && all.rule.is_none());
     }
 

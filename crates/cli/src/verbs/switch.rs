@@ -4,7 +4,7 @@ mod client;
 mod requests;
 mod server;
 
-use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
@@ -16,6 +16,7 @@ use burstline_engine::{
 };
 use burstline_port::{Address, OpenOptions};
 use burstline_switch::{Config, SwitchConfig};
+use burstline_sys::inode;
 
 use crate::args::SwitchArgs;
 use crate::failure::Failure;
@@ -54,7 +55,7 @@ impl Read {
             });
         };
         let path = path.display().to_string();
-        let text = fs::read_to_string(&path);
+        let text = inode::read_text(Path::new(&path));
         let text = text.map_err(|error| Failure::new(format!("read {path}: {error}")))?;
         let config = Config::parse(&text);
         let config = config.map_err(|error| Failure::usage(format!("{path}: {error}")))?;

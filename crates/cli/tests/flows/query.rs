@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::support::live::wait_until;
 use crate::support::rights::nobody;
@@ -133,6 +133,34 @@ fn wrong_sql_has_its_place_and_nothing_but_the_tree_is_read() {
     assert_eq!(rows(&["SELECT count(*) FROM flows", &tree]), [json!([80])]);
     fs::write(format!("{folder}/part-x.parquet"), "half").unwrap();
     assert_says(&["query", "SELECT count(*) FROM flows", &tree], 1, "part-x.parquet");
+}
+
+/// A killed query leaves its folder for temporary files. The next one removes it, and none of a
+/// query that runs.
+#[test]
+fn the_next_query_removes_what_a_killed_one_left() {
+    let directory = Directory::new("query-killed");
+    let Some(tree) = tree(&directory) else { return };
+    let place = directory.file("tmp");
+    fs::create_dir(&place).unwrap();
+    // Root's queries are nobody's.
+    fs::set_permissions(directory.file(""), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o1777)).unwrap();
+    let ask = |sql: &str| {
+        let mut asks = command(&["query", sql, &tree]);
+        asks.env("TMPDIR", &place).stdout(Stdio::null());
+        asks
+    };
+    let left = || fs::read_dir(&place).unwrap().count();
+    let mut endless = ask("SELECT count(*) FROM range(1000000000000)").spawn().unwrap();
+    wait_until("it has a folder", || left() == 1);
+    assert!(ask("SELECT 1").status().unwrap().success());
+    assert_eq!(left(), 1, "a query that runs keeps its folder");
+    endless.kill().unwrap();
+    endless.wait().unwrap();
+    assert_eq!(left(), 1);
+    assert!(ask("SELECT 1").status().unwrap().success());
+    assert_eq!(left(), 0);
 }
 
 #[test]

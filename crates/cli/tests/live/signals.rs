@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use crate::support::endless::{end, ended, signal, start};
-use crate::support::{Directory, REAL, assert_closed, command, hangup, judged_packets, other};
+use crate::support::{Directory, REAL, assert_closed, command, hangup, judged_packets, other, run};
 use burstline_skip::without;
 use burstline_sys::memory::Reservation;
 use rustix::pipe::fcntl_setpipe_size;
@@ -167,18 +167,17 @@ fn a_second_signal_ends_it_at_once() {
     let directory = Directory::new("second");
     let fifo = directory.file("fifo");
     assert_eq!(other("mkfifo", &[&fifo]).unwrap().code, Some(0));
-    // Nobody writes to the pipe, so the job blocks in a read, and only force ends it.
+    let (file, command_of_file) = (directory.file("x.pcapng"), format!("cat {fifo}"));
+    // The job waits for its command, which waits for the pipe, so only force ends it.
     for quiet in [&["--quiet"][..], &[]] {
-        let job = [&["info", &fifo][..], quiet].concat();
+        let job = ["capture", "gen:?packets=10", "-w", &file, "--on-close", &command_of_file];
+        let job = [&job[..], quiet].concat();
         let mut child = command(&job).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut errors = BufReader::new(child.stderr.take().unwrap());
-        // This waits until the job has opened it.
-        let _pipe = fs::File::options().write(true).open(&fifo).unwrap();
+        // This waits until the command has opened it.
+        let pipe = fs::File::options().write(true).open(&fifo).unwrap();
         signal(&child, "-INT");
-        if quiet.is_empty() {
-            let line = said(&mut errors);
-            assert!(line.contains("Ctrl-C again after 1 s"), "{line}");
-        }
+        while quiet.is_empty() && !said(&mut errors).contains("Ctrl-C again after 1 s") {}
         // Only a signal that comes a second later ends it, so repeat.
         let status = loop {
             if let Some(status) = child.try_wait().unwrap() {
@@ -188,9 +187,44 @@ fn a_second_signal_ends_it_at_once() {
             std::thread::yield_now();
         };
         assert_eq!(status.code(), Some(128 + 2), "{status}");
+        // The command has the same standard error.
+        drop(pipe);
         let mut last = String::new();
         errors.read_to_string(&mut last).unwrap();
         assert_eq!(last, "burstline: abandoned at a second signal, without a report\n");
+    }
+}
+
+#[test]
+fn one_signal_ends_the_wait_for_a_silent_pipe() {
+    let directory = Directory::new("silent");
+    let [fifo, new] = ["fifo", "new.pcapng"].map(|name| directory.file(name));
+    assert_eq!(other("mkfifo", &[&fifo]).unwrap().code, Some(0));
+    for job in [&["info", &fifo][..], &["check", &fifo], &["recover", &fifo, "-w", &new]] {
+        let mut child = command(job).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // This waits until the job has opened it.
+        let pipe = fs::File::options().write(true).open(&fifo).unwrap();
+        signal(&child, "-INT");
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(1), "{job:?}: {status}");
+        drop(pipe);
+    }
+}
+
+#[test]
+fn a_pipe_that_nobody_writes_describes_no_machine_and_no_scenario() {
+    let directory = Directory::new("unwritten");
+    let fifo = directory.file("fifo.toml");
+    assert_eq!(other("mkfifo", &[&fifo]).unwrap().code, Some(0));
+    for job in [
+        &["doctor", "--machine", &fifo][..],
+        &["lab", "run", &fifo],
+        &["lab", "compare", &fifo, &fifo],
+        &["count", "gen:?packets=1", "--filter", &format!("@{fifo}")],
+    ] {
+        let ended = run(job);
+        assert!(!ended.stderr.is_empty() && ended.code != Some(0), "{job:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains("nobody writes into this pipe"), "{}", ended.stderr);
     }
 }
 

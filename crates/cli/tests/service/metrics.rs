@@ -149,6 +149,21 @@ fn each_source_of_a_merge_has_its_own_packets_and_bytes() {
     assert!(bytes[0] % length == 0 && by_bytes.abs_diff(packets[0]) <= 1024, "{text}");
 }
 
+#[test]
+fn what_a_terminal_obeys_in_a_name_is_written_out() {
+    let folder = Directory::new("metrics-names");
+    let pipe = folder.file("a\u{9b}2J\u{202e}b");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let job = start(&["capture", &pipe, SOURCE, "-w", "/dev/null"]);
+    let text = scrape(&job);
+    let orders = |letter: char| letter != '\n' && (letter.is_control() || letter == '\u{202e}');
+    assert!(!text.contains(orders), "{text:?}");
+    // OpenMetrics has an escape for a backslash, and none for a control character.
+    let name = format!("source=\"{}\"", folder.file("a\\\\u009b2J\\\\u202eb"));
+    assert!(text.contains(&name), "{name} {text}");
+    job.end();
+}
+
 /// Nobody reads the output, so the log is full and reports which reader is behind.
 #[test]
 fn a_full_log_says_that_it_is() {

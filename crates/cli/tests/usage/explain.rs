@@ -68,6 +68,17 @@ fn a_note_is_explained_by_its_text() {
     );
 }
 
+#[test]
+fn a_recording_without_a_ring_is_explained_by_its_reason() {
+    for (reason, name) in [
+        ("no ring is left of those made at the start", "no-ring-left"),
+        ("Operation not permitted (os error 1)", "one-write-at-a-time"),
+    ] {
+        let note = format!("x.pcapng: one write at a time ({reason})");
+        assert_eq!(run_json(&["explain", &note], 0)["name"], name, "{note}");
+    }
+}
+
 /// Collects the text of all sources below a folder, without tests, with continued lines joined.
 fn sources(folder: &Path, texts: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {

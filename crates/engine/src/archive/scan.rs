@@ -247,6 +247,23 @@ impl Scanned {
         }
     }
 
+    /// Takes what the reader knows of the file at the end.
+    fn end(&mut self, reader: &CaptureReader) {
+        self.is_stopped |= reader.was_stopped();
+        let decoder = reader.decoder();
+        self.interfaces = decoder.interfaces().to_vec();
+        self.interface_packets.resize(self.interfaces.len(), 0);
+        self.recorded = *decoder.recorded();
+        (self.container, self.kind) = (reader.container(), reader.kind());
+        if reader.is_being_written() {
+            self.note_unfinished();
+        }
+        self.bytes = reader.file_bytes().unwrap_or(reader.bytes_read());
+        if !self.is_stopped {
+            self.close(decoder.is_segmented());
+        }
+    }
+
     /// Compares the counted packets with the counts in the file.
     fn close(&mut self, is_segmented: bool) {
         if !is_segmented {
@@ -330,18 +347,7 @@ pub(super) fn scan(
         }
     }
     watch(reader.bytes_read());
-    let decoder = reader.decoder();
-    scanned.interfaces = decoder.interfaces().to_vec();
-    scanned.interface_packets.resize(scanned.interfaces.len(), 0);
-    scanned.recorded = *decoder.recorded();
-    (scanned.container, scanned.kind) = (reader.container(), reader.kind());
-    if reader.is_being_written() {
-        scanned.note_unfinished();
-    }
-    scanned.bytes = reader.file_bytes().unwrap_or(reader.bytes_read());
-    if !scanned.is_stopped {
-        scanned.close(decoder.is_segmented());
-    }
+    scanned.end(&reader);
     Ok(scanned)
 }
 

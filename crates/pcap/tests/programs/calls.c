@@ -37,11 +37,13 @@ static void filter(const char *text) {
 }
 
 static void by_next(const char *device, long packets) {
-    struct pcap_pkthdr *header;
+    struct pcap_pkthdr *header, first;
     const unsigned char *bytes;
     int code;
     opened(device);
     CHECK(pcap_datalink(handle) == 1 && pcap_snapshot(handle) == 262144);
+    while (!(bytes = pcap_next(handle, &first))) {}
+    count(NULL, &first, bytes);
     while ((code = pcap_next_ex(handle, &header, &bytes)) >= 0)
         if (code == 1) count(NULL, header, bytes);
     CHECK(code == -2);
@@ -259,10 +261,16 @@ static void misuse(const char *device) {
     CHECK(pcap_setfilter(handle, &endless) == -1);
     CHECK(pcap_list_datalinks(handle, &links) == 1 && links[0] == 1);
     pcap_free_datalinks(links);
+    CHECK(pcap_list_tstamp_types(handle, &links) == 0 && !links);
+    struct bpf_program none;
+    CHECK(pcap_compile(handle, &none, "no such filter", 1, 0) == -1 && *pcap_geterr(handle));
+    CHECK(pcap_inject(handle, "x", 1) == -1);
+    pcap_perror(handle, "inject");
     CHECK(pcap_set_datalink(handle, 1) == 0 && pcap_set_datalink(handle, 12) == -1);
     pcap_close(handle);
     pcap_close(handle);
     CHECK(pcap_stats(handle, &stat) == -1 && pcap_activate(handle) == -1);
+    CHECK(pcap_setnonblock(handle, 1, error) == -1 && strstr(error, "closed"));
     for (int k = 0; k < 256; k++) CHECK((last = pcap_create(device, error)));
     CHECK(!pcap_create(device, error) && strstr(error, "256"));
     pcap_close(last);

@@ -21,6 +21,7 @@ pcap_t *pcap_open_live(const char *, int, int, int, char *), *pcap_open_dead(int
 int pcap_activate(pcap_t *), pcap_set_snaplen(pcap_t *, int), pcap_set_timeout(pcap_t *, int);
 int pcap_loop(pcap_t *, int, handler *, unsigned char *);
 int pcap_dispatch(pcap_t *, int, handler *, unsigned char *);
+const unsigned char *pcap_next(pcap_t *, struct pcap_pkthdr *);
 int pcap_next_ex(pcap_t *, struct pcap_pkthdr **, const unsigned char **);
 int pcap_stats(pcap_t *, struct pcap_stat *), pcap_datalink(pcap_t *), pcap_snapshot(pcap_t *);
 int pcap_compile(pcap_t *, struct bpf_program *, const char *, int, uint32_t);
@@ -29,9 +30,11 @@ int pcap_setnonblock(pcap_t *, int, char *), pcap_inject(pcap_t *, const void *,
 int pcap_findalldevs(struct pcap_if **, char *);
 void pcap_freealldevs(struct pcap_if *);
 int pcap_list_datalinks(pcap_t *, int **), pcap_set_datalink(pcap_t *, int);
+int pcap_list_tstamp_types(pcap_t *, int **);
 void pcap_breakloop(pcap_t *), pcap_close(pcap_t *), pcap_freecode(struct bpf_program *);
 void pcap_free_datalinks(int *);
 char *pcap_geterr(pcap_t *);
+void pcap_perror(pcap_t *, const char *);
 
 #define CHECK(what) do { if (!(what)) { \
     printf("line %d: %s: after %ld: %s\n", __LINE__, #what, seen, handle ? pcap_geterr(handle) : error); \

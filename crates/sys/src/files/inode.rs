@@ -11,15 +11,16 @@
 //! Source: open(2), `O_PATH`; symlink(7), magic links.
 
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
-use std::io::{self, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
 use crate::direct::is_own_descriptor;
 use crate::late::{self, Opening};
+use crate::readiness;
 
 /// Opens a regular file for reading, following links. Does not block on a pipe.
 ///
@@ -31,6 +32,40 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
         true => Ok(file),
         false => Err(io::Error::other("it is not a regular file")),
     }
+}
+
+/// The longest text of [`read_text`]: descriptions of machines and of scenarios are far shorter.
+const TEXT_BYTES_MAX: u64 = 64 << 20;
+
+/// Reads a text that a user has named, following links. It may come through a pipe. One that nobody
+/// has open for writing is refused: its reader would wait for ever.
+///
+/// # Errors
+/// Errors from the kernel; `Other` for such a pipe, and for more than 64 MiB; `InvalidData` if it
+/// is not UTF-8.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    let mut file = Opening::read().with(libc::O_NONBLOCK).open(path)?;
+    let is_pipe = file.metadata()?.file_type().is_fifo();
+    let mut bytes = Vec::new();
+    loop {
+        let room = TEXT_BYTES_MAX + 1 - bytes.len() as u64;
+        match (&mut file).take(room).read_to_end(&mut bytes) {
+            Ok(_) => break,
+            // Someone has the pipe open for writing, and will close it.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                readiness::wait(&[file.as_fd()], u64::MAX)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if is_pipe && bytes.is_empty() {
+        return Err(io::Error::other("nobody writes into this pipe"));
+    }
+    if bytes.len() as u64 > TEXT_BYTES_MAX {
+        return Err(io::Error::other(format!("it is longer than {TEXT_BYTES_MAX} bytes")));
+    }
+    let is_text = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    String::from_utf8(bytes).map_err(is_text)
 }
 
 /// Returns the folder of a file, by its path.
@@ -184,6 +219,33 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
         let error = open_own(&pipe).unwrap_err();
         assert_eq!(error.to_string(), "it is not a regular file");
+    }
+
+    #[test]
+    fn a_text_comes_from_a_file_or_a_pipe_that_somebody_writes() {
+        let folder = crate::temporary::TemporaryFolder::create("burstline-text-").unwrap();
+        let [file, pipe] = ["file", "pipe"].map(|name| folder.path().join(name));
+        fs::write(&file, "of a file").unwrap();
+        assert_eq!(read_text(&file).unwrap(), "of a file");
+        fs::write(&file, b"\xff").unwrap();
+        assert_eq!(read_text(&file).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        let error = read_text(&pipe).unwrap_err();
+        assert_eq!(error.to_string(), "nobody writes into this pipe");
+        let error = read_text(Path::new("/dev/zero")).unwrap_err();
+        assert_eq!(error.to_string(), "it is longer than 67108864 bytes");
+        // Opened for both, a pipe has a writer at once, and bytes are waited for.
+        let mut writer = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+        std::thread::scope(|scope| {
+            let text = scope.spawn(|| read_text(&pipe).unwrap());
+            writer.write_all(b"of a pipe").unwrap();
+            // Once the text is read the pipe is empty. Before that its end must not come.
+            while rustix::io::ioctl_fionread(&writer).unwrap() > 0 {
+                std::thread::yield_now();
+            }
+            drop(writer);
+            assert_eq!(text.join().unwrap(), "of a pipe");
+        });
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! Parsers of flag values. Each error states what is allowed; clap adds the flag and the value.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::path::Path;
 
 use burstline_engine::{Distribution, PollMode};
 use burstline_log::{Handoff, MAX_PACKET_BYTES};
 use burstline_port::{Address, AddressError, Filter, Rewrite, Role, SCHEMES, is_interface};
 use burstline_share::{LosslessReaders, PublishConfig};
 use burstline_sys::affinity::{self, CoreId};
+use burstline_sys::inode;
 use burstline_sys::memory::{NodeId, PageChoice};
 use burstline_sys::scheduling::SchedulingClass;
 use burstline_sys::users::{self, Account};
@@ -236,7 +237,8 @@ pub(crate) fn filter(text: &str) -> Result<Filter, String> {
     match text.strip_prefix('@') {
         None => parse(text),
         Some(path) => {
-            let text = fs::read_to_string(path).map_err(|error| format!("read {path}: {error}"))?;
+            let text = inode::read_text(Path::new(path));
+            let text = text.map_err(|error| format!("read {path}: {error}"))?;
             parse(&text).map_err(|error| format!("{path}: {error}"))
         }
     }

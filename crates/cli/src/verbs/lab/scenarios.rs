@@ -15,7 +15,7 @@ use burstline_lab::scenario::compare::compare as compare_records;
 use burstline_lab::scenario::run::{Options, Progress, adjusted, check, run as run_scenario};
 use burstline_lab::scenario::{Scenario, Work, budget, built_in, check_remote, machine, parse};
 
-use burstline_sys::inode::replace;
+use burstline_sys::inode::{read_text, replace};
 
 use crate::args::{CompareArgs, ListArgs, RunOptions};
 use crate::failure::{FAILED, Failure, complain};
@@ -171,7 +171,7 @@ fn asked(words: &[String]) -> Result<Vec<Scenario>, Failure> {
         if word == ALL {
             scenarios.extend(built_in());
         } else if word.contains(['.', '/']) {
-            let text = fs::read_to_string(word);
+            let text = read_text(Path::new(word));
             let text = text.map_err(|error| Failure::new(format!("{word}: {error}")))?;
             scenarios.push(parse(&text).map_err(|why| Failure::usage(format!("{word}: {why}")))?);
         } else {
@@ -213,7 +213,7 @@ fn load(word: &str, folder: &Path) -> Result<Record, Failure> {
         false => folder.join(format!("{word}.json")),
     };
     let fail = |why: String| Failure::new(format!("{}: {why}", path.display()));
-    let text = fs::read_to_string(&path).map_err(|error| fail(error.to_string()))?;
+    let text = read_text(&path).map_err(|error| fail(error.to_string()))?;
     Record::parse(&text).map(Record::labelled).map_err(fail)
 }
 

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use burstline_engine::EngineError;
 use burstline_port::{ProbeOptions, did_you_mean, probe_ports};
 use burstline_share::{published_sockets, query};
+use burstline_sys::inode::read_text;
 use burstline_sys::interface::present_interfaces;
 use burstline_sys::machine::Machine;
 use burstline_topo::{Inventory, Snapshot, findings, take_snapshot};
@@ -61,7 +62,7 @@ fn inventory(path: Option<&Path>) -> Result<Inventory, Failure> {
     if path.is_dir() {
         return Inventory::read_from(path).map_err(|error| failed(&error));
     }
-    let text = std::fs::read_to_string(path)
+    let text = read_text(path)
         .map_err(|error| Failure::new(format!("read {}: {error}", path.display())))?;
     let snapshot = Snapshot::lay_out(&text).map_err(|error| failed(&error))?;
     Inventory::read_from(snapshot.root()).map_err(|error| failed(&error))

@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use burstline_fleet::{Answered, Query, QueryError, READY, Ready, Span, Values, tree_text};
 use burstline_port::did_you_mean;
+use burstline_sys::temporary;
+use burstline_sys::users::Account;
 
 use crate::args::QueryArgs;
 use crate::confinement;
@@ -27,6 +29,9 @@ pub(crate) fn query(args: &QueryArgs) -> Result<ExitCode, Failure> {
     }
     // Before Python starts: no engine would help.
     tree_text(&args.tree).map_err(failed)?;
+    // Folders that killed queries left. Those of root are nobody's, or the named user's.
+    let successor = args.successor.clone().unwrap_or_else(Account::nobody);
+    temporary::remove_abandoned("burstline-query-", &[Account::nobody().user, successor.user]);
     let span = Span { from_ns: args.from, to_ns: args.to };
     confinement::with_engine(&args.tree, args.successor.as_ref(), &|tree, engine| {
         let asked = Query { tree, sql: &sql, span }.ask_of(engine).map_err(failed)?;

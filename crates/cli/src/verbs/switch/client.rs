@@ -1,12 +1,13 @@
 //! Commands that control a running switch: send a request over its socket and print the answer.
 
-use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::ExitCode;
 
 use burstline_engine::EngineError;
 use burstline_share::switch_sockets_to_look;
+use burstline_sys::inode;
 use serde_json::{Value, json};
 
 use crate::args::{MirrorArgs, Named, SwitchAction};
@@ -66,7 +67,7 @@ fn print(named: &Named, answer: &Value, show: fn(&Value) -> String) -> Result<Ex
 }
 
 fn set_rules(named: &Named, path: &str) -> Result<ExitCode, Failure> {
-    let config = fs::read_to_string(path);
+    let config = inode::read_text(Path::new(path));
     let config = config.map_err(|error| Failure::new(format!("read {path}: {error}")))?;
     let answer = ask(&named.name, &json!({ "command": "set-rules", "config": config }));
     // The switch has the text of the file but not its path.

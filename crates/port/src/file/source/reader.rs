@@ -9,6 +9,7 @@
 
 mod again;
 mod run;
+mod silence;
 #[cfg(all(test, not(miri)))]
 mod tests;
 mod times;
@@ -16,7 +17,6 @@ mod writing;
 
 use std::fs::File;
 use std::io::{self, Seek};
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use burstline_sys::{clock, privileges};
@@ -24,7 +24,6 @@ use burstline_wire::files::{
     Damage, Decoder, FileKind, FormatError, Record, Section, SegmentAhead, Step, Trailer,
 };
 use burstline_wire::headers::LinkType;
-use rustix::event::{PollFd, PollFlags, poll};
 
 use super::super::input::{Input, Pulled};
 use super::super::shown_path;
@@ -32,6 +31,7 @@ use super::super::window::Window;
 use super::super::zstd::WINDOW_BYTES;
 use crate::PortError;
 use crate::opened::{OpenedFiles, Use};
+use silence::Silence;
 use times::Times;
 use writing::{State, state_of};
 
@@ -89,6 +89,7 @@ pub struct CaptureReader {
     state: State,
     /// Whether a damaged segment stayed as it was: then no recorder writes the file.
     is_at_rest: bool,
+    silence: Silence,
 }
 
 impl CaptureReader {
@@ -143,6 +144,7 @@ impl CaptureReader {
             is_broken_told: false,
             times: Times::default(),
             is_at_rest: false,
+            silence: Silence::default(),
         };
         if !reader.input.is_pipe() {
             reader.without_rights(Self::look_ahead)?;
@@ -231,8 +233,8 @@ impl CaptureReader {
                 Step::End => return Ok(self.hear_broken().map_or(Found::End, Found::Broken)),
                 Step::NeedMore { .. } => {
                     before(self)?;
-                    if self.refill()? == Pulled::Nothing {
-                        self.wait()?;
+                    if self.refill()? == Pulled::Nothing && !self.wait()? {
+                        return Ok(Found::End);
                     }
                 }
             }
@@ -254,15 +256,6 @@ impl CaptureReader {
                 }
             }
         })
-    }
-
-    /// Blocks until a pipe has data.
-    fn wait(&self) -> Result<(), PortError> {
-        let Some(ready) = self.input.readiness() else { return Ok(()) };
-        match poll(&mut [PollFd::new(&ready.as_fd(), PollFlags::IN)], None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(self.failed("read", error.into())),
-        }
     }
 
     /// Decodes the next element of the window.

@@ -17,7 +17,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let opened = OpenedFiles::default();
     let mut pieces = Vec::new();
     let (checked, is_whole) = for_each(files, &stop, |path, watch| {
-        let mut reader = open(path, &opened)?;
+        let mut reader = open(path, &opened)?.until(&stop);
         let place = reader.read_run_place().map_err(EngineError::from)?;
         let checked = without_rights(|| burstline_engine::check(reader, watch))?;
         let is_silent = files.json || (files.quiet && checked.is_sound());

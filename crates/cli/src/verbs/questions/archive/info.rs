@@ -17,7 +17,7 @@ pub(crate) fn info(args: &InfoArgs) -> Result<ExitCode, Failure> {
     let stop = signals::stop_flag(files.quiet)?;
     let opened = OpenedFiles::default();
     let (described, is_whole) = for_each(files, &stop, |path, watch| {
-        let reader = open(path, &opened)?;
+        let reader = open(path, &opened)?.until(&stop);
         let described = without_rights(|| {
             let section = reader.first_section();
             let survey = burstline_engine::survey(reader, watch)?;

@@ -27,7 +27,7 @@ pub(crate) fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
     let paths = paths_of(files)?;
     let mut readers = Vec::new();
     for path in &paths {
-        readers.push(open(path, &options.files)?);
+        readers.push(open(path, &options.files)?.until(&stop));
     }
     let (mut bar, mut shown) = (Bar::of(&paths[0], files.quiet), 0);
     let mut watch = |number: usize, bytes| {

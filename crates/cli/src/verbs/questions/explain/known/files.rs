@@ -12,6 +12,15 @@ pub(super) const FILES: &[Known] = &[
         "sysctl -w kernel.io_uring_disabled=0, or a profile that allows io_uring",
     ),
     note(
+        "no-ring-left",
+        &["no ring is left of those made at the start"],
+        "More files are open at a time than io_uring was made ready for at the start: 4 for \
+         --link-types split, one a stripe for --keep. The recorder makes no ring after it has \
+         given up its rights, so further files wait for each write of a segment",
+        "-v and --json have the note; count the files that are written at a time",
+        "nothing if nothing is lost; else record fewer link types, or with --keep-privileges",
+    ),
+    note(
         "damage",
         &[
             "the file ends inside a record",
