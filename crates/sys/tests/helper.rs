@@ -216,6 +216,31 @@ fn only_files_of_the_jobs_names_are_changed_or_read() {
     });
 }
 
+/// What a user has asked to write or read is one file, also if a folder is there.
+#[test]
+fn a_grant_of_one_file_has_nothing_below_it() {
+    alone("a_grant_of_one_file_has_nothing_below_it", |folder| {
+        let [to_write, to_read] = ["w", "r"].map(|name| folder.join(name));
+        for path in [&to_write, &to_read] {
+            fs::create_dir(path).unwrap();
+            fs::write(path.join("key"), "x").unwrap();
+        }
+        let write = Grant::of_one(to_write.clone(), GrantKind::Write);
+        start(folder, vec![write, Grant::of_one(to_read.clone(), GrantKind::Read)]);
+        become_nobody();
+        for refused in [
+            late::open(&to_write.join("key")).map(drop),
+            late::open(&to_read.join("key")).map(drop),
+            Opening::write().create_new().open(&to_write.join("x")).map(drop),
+            late::create_folder(&to_write.join("x"), 0o700),
+            late::remove_file(&to_write.join("key")),
+        ] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::PermissionDenied);
+        }
+        assert!(late::metadata(&to_read).unwrap().is_dir());
+    });
+}
+
 /// `-w r/d%Y-%m/%B/x.pcapng` has folders in it, and no others are made there.
 #[test]
 fn only_folders_that_are_named_after_the_time_are_made() {
@@ -236,6 +261,7 @@ fn only_folders_that_are_named_after_the_time_are_made() {
         let file = made.join("x_1");
         Opening::write().create_new().open(&file).unwrap();
         assert_eq!(late::names_in(&made).unwrap(), ["x_1"]);
+        late::open_folder(&made).unwrap().sync_all().unwrap();
         late::open(&file).unwrap();
         for refused in ["journal", "2026-11", "d2026-11x", "d2026-11/n;", "x", "flat/x"] {
             let refused = late::create_folder(&folder.join(refused), 0o700);

@@ -6,9 +6,10 @@ mod server;
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::mpsc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use burstline_engine::{
     Fabric, INLINE_WORKERS_MAX, Inline, InlinePorts, OpenedPort, Progress, SwitchHandle,
@@ -24,6 +25,9 @@ use crate::view::{Stream, View};
 use crate::{job, signals};
 use server::Server;
 pub(crate) use server::serve_door;
+
+/// Interval between looks whether to end, while nothing else happens.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Runs a switch, or sends a command to a running one.
 pub(crate) fn switch(args: &SwitchArgs) -> Result<ExitCode, Failure> {
@@ -141,7 +145,9 @@ fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
             let control = move || server.serve(&handle, &options, keeps_privileges, begun);
             job::start(scope, "control", control)?;
             // Before packets are read: who hands the door on says who may ask for more.
-            let _ = has_begun.recv();
+            while has_begun.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout)
+                && !stop.load(Relaxed)
+            {}
         }
         let outcome = job::watch(&mut view, &run, common.keep_privileges, || {
             burstline_engine::switch(fabric, orders, &placed.threads, &run)

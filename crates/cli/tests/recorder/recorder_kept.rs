@@ -371,6 +371,12 @@ fn what_is_extracted_or_recovered_has_a_file_for_each_link_type_too() {
     }
     let other = run_json(&["count", &directory.file("z-link113.pcapng.zst")], 0);
     assert_eq!(delivered(&other), 12);
+    // There is no second device.
+    let report = run_json(
+        &["extract", &file, "-w", "/dev/null", "--link-types", "split", "--format", "pcap"],
+        1,
+    );
+    assert!(report["notes"].to_string().contains("no regular file takes one"), "{report}");
 }
 
 #[test]

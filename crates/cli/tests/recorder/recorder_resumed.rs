@@ -229,6 +229,7 @@ fn words_and_folders_that_are_named_after_the_time_are_followed() {
         let flags = ["-G", "10", "--resume"];
         let first = record_by(&directory, name, &flags).stderr;
         assert!(!first.contains("resumes after"), "{first}");
+        assert!(!first.contains("not synced"), "{first}");
         let said = record_by(&directory, name, &flags).stderr;
         assert!(said.contains("1700000020.pcapng, which is whole: 10 packets"), "{said}");
         let words = "packets before this file: 30; resumes after ";

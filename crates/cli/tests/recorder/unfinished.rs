@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::support::endless::{end, start};
 use crate::support::live::wait_until;
-use crate::support::{Directory, run, run_json, run_with_code};
+use crate::support::{Directory, other, run, run_json, run_with_code};
 
 #[test]
 fn a_file_that_is_being_written_is_not_called_damaged() {
@@ -53,4 +53,25 @@ fn a_file_whose_recorder_was_killed_is_damaged() {
     let text = run(&["check", &file]);
     assert_eq!(text.code, Some(1), "{}", text.stdout);
     assert!(text.stdout.contains("DAMAGED, "), "{}", text.stdout);
+}
+
+/// A lock hides no damage but a missing end: whoever may read a file can lock it.
+#[test]
+fn what_is_damaged_stays_so_while_it_is_locked() {
+    let directory = Directory::new("locked");
+    let (plain, zipped) = (directory.file("x.pcap"), directory.file("x.pcap.gz"));
+    run_json(&["capture", "gen:?packets=20000", "-w", &plain], 0);
+    let zip = other("sh", &["-c", &format!("gzip -c '{plain}' > '{zipped}'")]).unwrap();
+    assert_eq!(zip.code, Some(0), "{}", zip.stderr);
+    let mut bytes = fs::read(&zipped).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xff;
+    fs::write(&zipped, bytes).unwrap();
+    let lock = fs::File::open(&zipped).unwrap();
+    lock.lock().unwrap();
+    for verb in ["check", "info"] {
+        let text = run(&[verb, &zipped]);
+        assert_eq!(text.code, Some(1), "{verb}: {}", text.stdout);
+    }
+    run_json(&["count", &zipped], 1);
 }

@@ -121,6 +121,10 @@ fn files_that_cannot_hold_an_answer_are_not_opened() {
     assert_eq!((&first["delivered"], &first["offered"]), (&70.into(), &all.into()), "{first}");
     assert_eq!(unopened(&first), Some((FILES - 2, all - 200)), "{first}");
     assert!(catalogue(&folder).is_file());
+    // Which interfaces unopened files have is not known.
+    let late = ask(&folder, &["--port", "eth7", "--from", "+1h"]);
+    assert!(unopened(&late).is_some(), "{late}");
+    assert!(!late["notes"].to_string().contains("no interface is called so"), "{late}");
     // Opening any of these would be noticed.
     for number in (0..FILES).filter(|number| ![99, 100].contains(number)) {
         spoil(&Path::new(&folder).join(format!("{number:03}.pcap")));

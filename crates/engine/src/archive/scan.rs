@@ -231,7 +231,7 @@ impl Scanned {
     /// Notes that a compressed stream ended early, unless it goes on later.
     fn broken(&mut self, reason: String, reader: &CaptureReader) {
         let packet = self.next_packet();
-        match reader.is_being_written() {
+        match reader.is_stream_end_to_come() {
             true => self.note_unfinished(),
             false => self.fault(Fault::Broken { reason, packet }),
         }

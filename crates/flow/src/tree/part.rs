@@ -101,7 +101,7 @@ impl Closed {
 pub(super) fn show(hidden: &Path, whole: &Path) -> io::Result<()> {
     late::rename(hidden, whole)?;
     match whole.parent() {
-        Some(folder) => late::open(folder)?.sync_all(),
+        Some(folder) => late::open_folder(folder)?.sync_all(),
         None => Ok(()),
     }
 }

@@ -138,7 +138,7 @@ impl FileSource {
     fn hear_broken(&mut self) {
         if let Some(text) = self.reader.hear_broken() {
             // While it is being written, that is only the end that it does not have yet.
-            self.account.is_damaged |= !self.reader.is_being_written();
+            self.account.is_damaged |= !self.reader.is_stream_end_to_come();
             let path = self.reader.path().display();
             self.account.note(|| format!("{path}: {text}"));
         }

@@ -111,6 +111,14 @@ pub fn open(path: &Path) -> io::Result<File> {
     Opening::read().open(path)
 }
 
+/// Opens a folder, to list it or to sync it.
+///
+/// # Errors
+/// Errors from the kernel: `NotADirectory`.
+pub fn open_folder(path: &Path) -> io::Result<File> {
+    Opening::read().with(libc::O_DIRECTORY).open(path)
+}
+
 /// Returns what is at a path, behind links.
 ///
 /// # Errors
@@ -148,7 +156,7 @@ pub fn exists(path: &Path) -> bool {
 /// # Errors
 /// Errors from the kernel.
 pub fn names_in(folder: &Path) -> io::Result<Vec<OsString>> {
-    let folder = Opening::read().with(libc::O_DIRECTORY).open(folder)?;
+    let folder = open_folder(folder)?;
     let mut names = Vec::new();
     for entry in Dir::new(folder)? {
         let entry = entry?;

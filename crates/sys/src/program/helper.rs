@@ -79,6 +79,14 @@ pub struct HelperOptions {
     pub loader: Option<Loader>,
 }
 
+impl HelperOptions {
+    /// Whether the job asks for nothing but files to read. Then the helper also reads those of other
+    /// users, as root may.
+    fn only_reads(&self) -> bool {
+        self.grants.iter().all(|grant| grant.kind == GrantKind::Read) && self.sockets.is_empty()
+    }
+}
+
 /// `FUSE_SUPER_MAGIC`. Source: include/uapi/linux/magic.h.
 const FUSE: i64 = 0x6573_5546;
 

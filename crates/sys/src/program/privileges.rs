@@ -140,14 +140,26 @@ pub fn give_up_but_programs() -> io::Result<()> {
 /// # Errors
 /// As for [`give_up`].
 pub(crate) fn give_up_but_ports() -> io::Result<()> {
+    // Before Linux 5.8 programs take CAP_SYS_ADMIN.
+    let has_bpf = capabilities(None)?.permitted.contains(CapabilitySet::BPF);
+    let for_programs = if has_bpf { CapabilitySet::BPF } else { CapabilitySet::SYS_ADMIN };
+    give_up_but(CapabilitySet::NET_RAW | CapabilitySet::NET_ADMIN | for_programs)
+}
+
+/// Like [`give_up`], for a helper that only opens files to read: it keeps its user, and the right to
+/// read files of other users.
+///
+/// # Errors
+/// As for [`give_up`].
+pub(crate) fn give_up_but_reading() -> io::Result<()> {
+    give_up_but(CapabilitySet::DAC_READ_SEARCH)
+}
+
+fn give_up_but(kept: CapabilitySet) -> io::Result<()> {
     let Confinement { files, calls, .. } = CONFINEMENT.get().expect("a helper's confinement");
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     empty_bounding_set();
-    let permitted = capabilities(None)?.permitted;
-    // Before Linux 5.8 programs take CAP_SYS_ADMIN.
-    let has_bpf = permitted.contains(CapabilitySet::BPF);
-    let for_programs = if has_bpf { CapabilitySet::BPF } else { CapabilitySet::SYS_ADMIN };
-    keep_capabilities(CapabilitySet::NET_RAW | CapabilitySet::NET_ADMIN | for_programs)?;
+    keep_capabilities(kept)?;
     files.as_ref().map_or(Ok(()), Ruleset::enter)?;
     calls.as_ref().map_or(Ok(()), CallFilter::enter)
 }

@@ -28,9 +28,12 @@ use super::{Instruction, MAPPABLE, MapKind, ProgramKind};
 
 /// The longest program, in instructions: longer than any that this crate makes.
 const INSTRUCTIONS_MAX: usize = 64 << 10;
-/// The largest map, in bytes of keys and values: larger than any that this crate makes, for a
-/// million entries. The kernel's memory is not the job's.
+/// The largest map, in bytes of the kernel: larger than any that this crate makes.
 const MAP_BYTES_MAX: u64 = 64 << 20;
+/// About what the kernel takes for an entry besides its key and value: 77 bytes were seen.
+const ENTRY_BYTES: u64 = 128;
+/// For how many cores a map that has a value for each is counted: more than most machines have.
+const CORES: u64 = 1024;
 /// Words of a request without its name.
 const WORDS: usize = 6;
 
@@ -138,7 +141,10 @@ pub fn load_for_job(
 fn map_for_job(words: [u32; WORDS], map_name: Name) -> io::Result<OwnedFd> {
     let [map_type, key_size, value_size, max_entries, map_flags, _] = words;
     let is_known = MapKind::ALL.iter().any(|kind| *kind as u32 == map_type);
-    let bytes = u64::from(max_entries) * (u64::from(key_size) + u64::from(value_size));
+    let copies = if map_type == MapKind::PerCpuArray as u32 { CORES } else { 1 };
+    let value_bytes = u64::from(value_size).saturating_mul(copies);
+    let entry_bytes = value_bytes.saturating_add(u64::from(key_size) + ENTRY_BYTES);
+    let bytes = u64::from(max_entries).saturating_mul(entry_bytes);
     if !is_known || bytes > MAP_BYTES_MAX || ![0, MAPPABLE].contains(&map_flags) {
         return Err(refused());
     }

@@ -3,6 +3,7 @@
 //! Each port, file and name of the command line adds to one [`Wants`]. What it forgets is refused
 //! later, in the middle of a job.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Component, Path, PathBuf};
@@ -20,7 +21,8 @@ use burstline_sys::inode::{folder_of, make_own_folder};
 use burstline_sys::privileges::{LateFiles, Need};
 
 use crate::args::{
-    CaptureArgs, FetchArgs, Lab, LinkTypeArgs, LogArgs, NOTHING, OutputArgs, SwitchArgs, Verb,
+    CaptureArgs, FetchArgs, FilesArgs, Lab, LinkTypeArgs, LogArgs, NOTHING, OutputArgs, SwitchArgs,
+    Verb,
 };
 use crate::verbs::{Opens, switch_opens, top_port};
 
@@ -132,7 +134,15 @@ impl Wants {
                 wants.split(args.write.as_deref(), args.links);
             }
             Verb::Recover(args) => wants.split(Some(&args.write), args.links),
-            Verb::Info(_) | Verb::Check(_) | Verb::Index(_) => {}
+            Verb::Info(args) => wants.read_archive(&args.files),
+            Verb::Check(args) => {
+                wants.read_archive(&args.files);
+                // A file that is not named may fill a gap.
+                let near = |target: &String| folder_of(Path::new(target)).to_owned();
+                let folders: BTreeSet<_> = args.files.files.iter().map(near).collect();
+                folders.into_iter().for_each(|folder| wants.grant(folder, GrantKind::Read));
+            }
+            Verb::Index(_) => {}
             _ => return Self::of_asking(verb),
         }
         Some(wants)
@@ -191,10 +201,11 @@ impl Wants {
         wants
     }
 
-    /// A file that is written later, and no others of its folder; it may be a device or a pipe.
+    /// A file that is written later, and no others of its folder; it may be a device or a pipe. One
+    /// that is a folder is nothing to write.
     fn grant_sink(&mut self, path: &Path) {
         match fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-            true => self.grant(path.to_owned(), GrantKind::Write),
+            true => self.grant_one(path.to_owned(), GrantKind::Write),
             false => self.grant_files(path, false),
         }
     }
@@ -204,7 +215,7 @@ impl Wants {
             "log" => {
                 // If it is no name, opening the port says so.
                 let files = files_of_name(port.target()).into_iter().flatten();
-                files.for_each(|path| self.grant(path, GrantKind::Write));
+                files.for_each(|path| self.grant_one(path, GrantKind::Write));
             }
             "xdp" => {
                 let name = port.target().split('@').next().unwrap_or_default();
@@ -264,7 +275,7 @@ impl Wants {
 
     fn read(&mut self, sources: &[Address]) {
         for source in sources.iter().filter(|source| source.is_file() && !source.is_standard()) {
-            self.grant(source.target().into(), GrantKind::Read);
+            self.grant_one(source.target().into(), GrantKind::Read);
         }
         for set in sources.iter().filter(|source| source.scheme() == "set") {
             self.read_set(SetPlaces::of(set.target()));
@@ -281,6 +292,24 @@ impl Wants {
         if places.opens_later() {
             self.takes_user = true;
             places.paths.into_iter().for_each(|path| self.grant(path, GrantKind::Read));
+        }
+    }
+
+    /// Captures that are opened one after another. All of them may be root's alone.
+    fn read_archive(&mut self, args: &FilesArgs) {
+        self.takes_user = true;
+        for target in &args.files {
+            let target = target.strip_prefix("set:").unwrap_or(target);
+            self.takes_descriptors |= is_own_descriptor(Path::new(target));
+            let mut paths = SetPlaces::of(target).paths;
+            // A helper leaves no folder that it may read.
+            paths.extend(paths.clone().iter().flat_map(|path| links_in(path)));
+            if paths.is_empty() {
+                // No regular file: a pipe, or nothing, which opening it says.
+                let path = Path::new(target);
+                paths = vec![path.to_owned(), folder_of(path).to_owned()];
+            }
+            paths.into_iter().for_each(|path| self.grant(path, GrantKind::Read));
         }
     }
 
@@ -410,6 +439,10 @@ impl Wants {
         self.grants.push(Grant::of(path, kind));
     }
 
+    fn grant_one(&mut self, path: PathBuf, kind: GrantKind) {
+        self.grants.push(Grant::of_one(path, kind));
+    }
+
     /// The files of an output, and no others of its folder.
     fn grant_files(&mut self, path: &Path, is_timed: bool) {
         if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
@@ -428,6 +461,14 @@ impl Wants {
             ..Grant::of(steady.to_owned(), GrantKind::Write)
         });
     }
+}
+
+/// Returns the links in a folder that lead to files; none if it is a file.
+fn links_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_link = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
+    let paths = entries.filter(is_link).map(|entry| folder.join(entry.file_name()));
+    paths.filter(|path| path.is_file()).collect()
 }
 
 /// Returns the names of the folders from `steady` down to `folder`.

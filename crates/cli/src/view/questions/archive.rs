@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use burstline_engine::{Extracted, Fault, Recovered, Scanned};
 use burstline_port::{Indexed, Losses, RunGap};
+use burstline_sys::late;
 use burstline_wire::files::FileKind;
 use serde_json::{Value, json};
 
@@ -38,7 +39,7 @@ impl Bar {
         let is_wanted = !is_quiet && io::stderr().is_terminal();
         Self {
             name: path_text(path),
-            bytes: std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
+            bytes: late::metadata(path).map_or(0, |metadata| metadata.len()),
             begun: Instant::now(),
             due: is_wanted.then(|| Instant::now() + STEP),
             is_shown: false,

@@ -103,7 +103,7 @@ fn make_folders(path: &Path, steady: &Path, mode: u32) -> io::Result<()> {
             made => made?,
         }
         // Some file systems cannot sync folders; then there is nothing to do.
-        let _ = late::open(folder_of(folder)).and_then(|above| above.sync_all());
+        let _ = late::open_folder(folder_of(folder)).and_then(|above| above.sync_all());
     }
     Ok(())
 }

@@ -150,7 +150,7 @@ impl Safe {
     /// standard output.
     pub(in super::super) fn open(&self, file: File, path: &Path, is_named: bool) {
         let folder = folder_of(path);
-        let opened = late::open(folder);
+        let opened = late::open_folder(folder);
         let mut state = self.shared.lock();
         if let (Err(error), Some(_)) = (&opened, self.shared.flush) {
             let folder = folder.display();

@@ -5,6 +5,7 @@
 //! separate file, opened with their first packet: `x.pcapng`, `x-link113.pcapng`.
 
 use std::ffi::OsString;
+use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
 use burstline_log::Burst;
@@ -101,8 +102,12 @@ impl ByLink {
     /// Starts the file of a link type.
     fn begin(&mut self, link: LinkType) -> usize {
         if !self.links.is_empty() {
-            if self.address.is_standard() {
-                let what = "standard output takes one";
+            if !is_file(&self.address) {
+                // There is no name for another one.
+                let what = match self.address.is_standard() {
+                    true => "standard output takes one",
+                    false => "what is no regular file takes one",
+                };
                 self.notes.push(format!("no file for link type {}: {what}", link.0));
                 return 0;
             }
@@ -201,4 +206,9 @@ impl Sink for ByLink {
         self.totals = totals.to_vec();
         self.pass_totals(false);
     }
+}
+/// Whether an output is a regular file, or will be one.
+fn is_file(address: &Address) -> bool {
+    let is_other = |found: Metadata| !found.is_file();
+    !address.is_standard() && !fs::metadata(address.target()).is_ok_and(is_other)
 }

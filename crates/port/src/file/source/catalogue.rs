@@ -174,6 +174,11 @@ impl Chosen {
         Ok(())
     }
 
+    /// Returns whether files were skipped.
+    pub fn has_passed(&self) -> bool {
+        !self.passed.is_empty()
+    }
+
     /// Returns the number of skipped packets, and a note on them.
     pub(super) fn passed(&self) -> Option<(u64, String)> {
         let (files, packets) = (self.passed.len(), self.packets_passed);

@@ -33,7 +33,7 @@ use crate::PortError;
 use crate::opened::{OpenedFiles, Use};
 use silence::Silence;
 use times::Times;
-use writing::{State, state_of};
+use writing::size_of;
 
 /// After this many bytes of a file, a decoder has either refused it or never will: the header of a
 /// classic file. Source: draft-ietf-opsawg-pcap, section 4.
@@ -83,10 +83,12 @@ pub struct CaptureReader {
     pub(super) needed: usize,
     /// Why a compressed stream ended early.
     broken: Option<String>,
+    /// Whether it only lacks its end.
+    is_cut: bool,
     is_broken_told: bool,
     times: Times,
     /// The state of the file when it was opened.
-    state: State,
+    size: Option<u64>,
     /// Whether a damaged segment stayed as it was: then no recorder writes the file.
     is_at_rest: bool,
     silence: Silence,
@@ -132,7 +134,7 @@ impl CaptureReader {
         let mut reader = Self {
             path,
             has_name: !input.is_pipe(),
-            state: state_of(&input),
+            size: size_of(&input),
             input,
             window,
             decoder,
@@ -141,6 +143,7 @@ impl CaptureReader {
             is_read: false,
             needed: 0,
             broken: None,
+            is_cut: false,
             is_broken_told: false,
             times: Times::default(),
             is_at_rest: false,
@@ -316,6 +319,7 @@ impl CaptureReader {
     /// Ends a broken compressed stream; earlier bytes are valid.
     fn break_stream(&mut self, error: &io::Error) -> Pulled {
         let at = self.decoder.file_offset() + self.window.rest().len() as u64;
+        self.is_cut = error.kind() == io::ErrorKind::UnexpectedEof;
         self.broken =
             Some(format!("compressed data broken after {at} decompressed bytes: {error}"));
         Pulled::End

@@ -182,7 +182,8 @@ pub(super) fn find(
         return Ok((captures, skipped));
     }
     let path = Path::new(target);
-    let found = match target == "-" || (path.exists() && !path.is_dir()) {
+    let is_file = || late::metadata(path).is_ok_and(|found| !found.is_dir());
+    let found = match target == "-" || is_file() {
         true => return Ok((vec![Capture::unknown(path.to_owned())], 0)),
         false => files_of(path)?,
     };
@@ -208,7 +209,8 @@ fn not_found(path: &Path) -> PortError {
 /// Returns the regular files of a folder, or those whose names match a pattern.
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, PortError> {
     let fail = |error| PortError::Io { action: "open", path: path.to_owned(), error };
-    let (folder, pattern) = match (path.is_dir(), path.file_name()) {
+    let is_folder = late::metadata(path).is_ok_and(|found| found.is_dir());
+    let (folder, pattern) = match (is_folder, path.file_name()) {
         (false, Some(pattern)) => (folder_of(path), pattern.as_bytes()),
         _ => (or_here(path), &b"*"[..]),
     };

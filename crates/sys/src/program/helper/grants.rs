@@ -48,6 +48,8 @@ pub struct Grant {
     pub name_prefix: String,
     /// Whether folders in the folder belong to it.
     pub is_deep: bool,
+    /// Whether it is one file, also if a folder is there: then it has nothing below it.
+    pub is_one: bool,
     /// The names of the folders that the job may make below the path, from the top down, with
     /// conversions of strftime(3). If it is empty and the grant is deep, the job may make any.
     pub folders: Vec<String>,
@@ -56,7 +58,13 @@ pub struct Grant {
 impl Grant {
     /// Returns a grant of a file, or of all that is below a folder.
     pub fn of(path: PathBuf, kind: GrantKind) -> Self {
-        Self { path, kind, name_prefix: String::new(), is_deep: true, folders: Vec::new() }
+        let (name_prefix, folders) = (String::new(), Vec::new());
+        Self { path, kind, name_prefix, is_deep: true, is_one: false, folders }
+    }
+
+    /// Returns a grant of one file, whatever is there later.
+    pub fn of_one(path: PathBuf, kind: GrantKind) -> Self {
+        Self { is_one: true, ..Self::of(path, kind) }
     }
 
     /// Whether the job may make the folder `rest`, a path below that of the grant.
@@ -246,8 +254,9 @@ impl<'a> Place<'a> {
             false => path.strip_prefix(&grant.path).ok()?,
         };
         let (is_folder, rest) = match rest.as_os_str().is_empty() {
+            false if grant.is_one => return None,
             false => (true, rest),
-            true if grant.path.is_dir() => (true, Path::new(".")),
+            true if !grant.is_one && grant.path.is_dir() => (true, Path::new(".")),
             true => (false, Path::new(path.file_name()?)),
         };
         let is_covered = !is_folder || grant.kind != GrantKind::Socket;

@@ -31,7 +31,8 @@ use super::programs::run;
 use super::request::{Answer, Done, REQUEST_BYTES_MAX, Request};
 use crate::late::set_directly;
 use crate::privileges::{
-    Confinement, give_up, give_up_but_ports, give_up_but_programs, name_confinement,
+    Confinement, give_up, give_up_but_ports, give_up_but_programs, give_up_but_reading,
+    name_confinement,
 };
 use crate::rights;
 use crate::seqpacket::{DESCRIPTORS_MAX, Kind, SeqPacket, connected};
@@ -92,6 +93,7 @@ impl Process {
             assert!(name_confinement(confine()?), "no confinement before the helper's");
             match options.porter {
                 Some(_) => give_up_but_ports()?,
+                None if options.only_reads() => give_up_but_reading()?,
                 None => give_up()?,
             }
             Grants::try_out()?;

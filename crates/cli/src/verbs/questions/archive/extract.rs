@@ -10,13 +10,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_engine::{Attempt, EngineError, first_time_ns, try_extract};
 use burstline_port::{
-    Capture, OpenOptions, PortTable, Selection, catalogued, choose, is_index_stale, open_chosen,
-    open_sink, write_index,
+    Capture, Chosen, OpenOptions, PortTable, Selection, catalogued, choose, is_index_stale,
+    open_chosen, open_sink, write_index,
 };
 use burstline_wire::hash::HashKind;
 
 use super::{code, find, without_rights};
 use crate::args::{ExtractArgs, FilesArgs, Moment};
+use crate::confinement;
 use crate::failure::{Failure, complain, complain_of_ledger};
 use crate::paths::address_of;
 use crate::signals;
@@ -54,10 +55,11 @@ pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
     let sink = sink.map(|sink| open_sink(&sink, &options)).transpose();
     let sink = sink.map_err(EngineError::from)?;
     let table = &options.table;
+    confinement::give_up()?;
     let Attempt { mut extracted, failure } =
         without_rights(|| Ok(try_extract(source, sink, table, &stop)))?;
     if extracted.packets == 0 {
-        extracted.source.notes.extend(unknown_port(args, table));
+        extracted.source.notes.extend(unknown_port(args, &chosen, table));
         extracted.source.notes.extend(outer_only(args));
     }
     let lost = extracted.source.lost.missing() + extracted.sink.lost.missing();
@@ -136,9 +138,14 @@ fn selection(args: &ExtractArgs, captures: &[Capture]) -> Result<Selection, Fail
     })
 }
 
-/// Returns a note if no file that was read has the wanted interface.
-fn unknown_port(args: &ExtractArgs, table: &PortTable) -> Option<String> {
+/// Returns a note if no file has the wanted interface. None if that is unknown: not all files were
+/// opened, or there are more interfaces than a job tells apart.
+fn unknown_port(args: &ExtractArgs, chosen: &Chosen, table: &PortTable) -> Option<String> {
     let wanted = args.port.as_deref()?;
+    let is_full = table.entries_from(0).len() >= PortTable::MAX_ENTRIES;
+    if is_full || chosen.has_passed() {
+        return None;
+    }
     let entries = table.entries_from(0);
     let mut known: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
     if known.contains(&wanted) {

@@ -7,6 +7,7 @@ use burstline_port::OpenedFiles;
 
 use super::{code, for_each, open, without_rights};
 use crate::args::InfoArgs;
+use crate::confinement;
 use crate::failure::Failure;
 use crate::view::archive::info::Described;
 use crate::{signals, view};
@@ -15,6 +16,8 @@ use crate::{signals, view};
 pub(crate) fn info(args: &InfoArgs) -> Result<ExitCode, Failure> {
     let files = &args.files;
     let stop = signals::stop_flag(files.quiet)?;
+    // A helper opens the files.
+    confinement::give_up()?;
     let opened = OpenedFiles::default();
     let (described, is_whole) = for_each(files, &stop, |path, watch| {
         let reader = open(path, &opened)?.until(&stop);

@@ -10,6 +10,7 @@ use burstline_port::{Loss, OpenOptions, open_sink};
 
 use super::{code, open, paths_of, without_rights};
 use crate::args::RecoverArgs;
+use crate::confinement;
 use crate::failure::{Failure, complain_of_ledger};
 use crate::paths::address_of;
 use crate::signals;
@@ -39,6 +40,7 @@ pub(crate) fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
         !stop.load(Relaxed)
     };
     let sink = open_sink(&sink, &options).map_err(EngineError::from)?;
+    confinement::give_up()?;
     let recovered =
         without_rights(|| burstline_engine::recover(readers, &options, sink, &mut watch));
     bar.clear();

@@ -1,24 +1,25 @@
 //! Files that are still being written: what they lack is their end, and no damage.
 
-use std::time::SystemTime;
-
 use burstline_wire::files::{Damage, DamageKind, Trust};
 
 use super::super::super::input::Input;
 use super::CaptureReader;
 
-/// A regular file's size and time of modification: not its change, which a new name is, too.
-pub(super) type State = Option<(u64, SystemTime)>;
-
-pub(super) fn state_of(input: &Input) -> State {
-    let metadata = input.metadata()?;
-    Some((metadata.len(), metadata.modified().ok()?))
+/// Returns a regular file's size.
+pub(super) fn size_of(input: &Input) -> Option<u64> {
+    Some(input.metadata()?.len())
 }
 
 impl CaptureReader {
-    /// Whether a recorder has the file locked, or has written it since it was opened here.
+    /// Whether a program has the file locked, as a recorder does, or it has another size since it
+    /// was opened here. Whoever may read the file can lock it.
     pub fn is_being_written(&self) -> bool {
-        self.input.is_locked() || state_of(&self.input) != self.state
+        self.input.is_locked() || size_of(&self.input) != self.size
+    }
+
+    /// Whether a compressed stream only lacks the end that is still to be written.
+    pub fn is_stream_end_to_come(&self) -> bool {
+        self.is_cut && self.is_being_written()
     }
 
     /// Whether damage is only the end that the file does not have yet, because it is being written.
