@@ -17,6 +17,7 @@
 //! capabilities only.
 
 mod engine;
+mod places;
 mod wants;
 
 use std::io;

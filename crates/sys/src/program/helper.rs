@@ -80,8 +80,8 @@ pub struct HelperOptions {
 }
 
 impl HelperOptions {
-    /// Whether the job asks for nothing but files to read. Then the helper also reads those of other
-    /// users, as root may.
+    /// Whether the job asks for nothing but files to read. Then the helper also reads those of
+    /// other users, as root may.
     fn only_reads(&self) -> bool {
         self.grants.iter().all(|grant| grant.kind == GrantKind::Read) && self.sockets.is_empty()
     }

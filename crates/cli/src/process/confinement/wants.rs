@@ -6,20 +6,22 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, IsTerminal};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use burstline_engine::InlineOptions;
 use burstline_fleet::Sensors;
 use burstline_port::{
     Address, FileNaming, PortTable, Role, Rotation, SetPlaces, steady_folder, striped_paths,
 };
-use burstline_share::{files_of_name, folder_to_publish, folders_of_names, switch_socket};
-use burstline_sys::calendar::Text;
+use burstline_share::{files_of_name, switch_socket};
 use burstline_sys::direct::is_own_descriptor;
 use burstline_sys::helper::{Grant, GrantKind};
 use burstline_sys::inode::{folder_of, make_own_folder};
 use burstline_sys::privileges::{LateFiles, Need};
 
+use super::places::{
+    characters_of_names, folders_below, links_in, make_folder_of_names, places_of, prefix_of_names,
+};
 use crate::args::{
     CaptureArgs, FetchArgs, FilesArgs, Lab, LinkTypeArgs, LogArgs, NOTHING, OutputArgs, SwitchArgs,
     Verb,
@@ -460,67 +462,5 @@ impl Wants {
             folders: folders_below(steady, folder),
             ..Grant::of(steady.to_owned(), GrantKind::Write)
         });
-    }
-}
-
-/// Returns the links in a folder that lead to files; none if it is a file.
-fn links_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_link = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
-    let paths = entries.filter(is_link).map(|entry| folder.join(entry.file_name()));
-    paths.filter(|path| path.is_file()).collect()
-}
-
-/// Returns the names of the folders from `steady` down to `folder`.
-fn folders_below(steady: &Path, folder: &Path) -> Vec<String> {
-    let below = folder.strip_prefix(steady).unwrap_or(folder);
-    let names = below.components().filter(|one| matches!(one, Component::Normal(_)));
-    names.map(|name| name.as_os_str().to_string_lossy().into_owned()).collect()
-}
-
-/// If it cannot be created, the publishing code reports the error.
-fn make_folder_of_names() {
-    let _ = folder_to_publish();
-}
-
-/// Returns where a name may be published; it can also be a path.
-fn places_of(name: &str) -> Vec<PathBuf> {
-    match name.contains('/') {
-        true => vec![name.into()],
-        false => folders_of_names().into_iter().map(|folder| folder.join(name)).collect(),
-    }
-}
-
-/// Returns what the names of all files of an output begin with: numbers, times and extensions
-/// follow.
-fn prefix_of_names(name: &str) -> &str {
-    let is_end = |&(at, one): &(usize, char)| one == '%' || one == '.' && at > 0;
-    name.char_indices().find(is_end).map_or(name, |(end, _)| &name[..end])
-}
-
-/// Returns the characters that the names of an output's files may have because of its name. Some
-/// conversions of strftime(3) pad with spaces.
-fn characters_of_names(path: &str) -> String {
-    let pads = Text::in_format(path).any(Text::has_spaces);
-    format!("{path}{}", if pads { " " } else { "" })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_an_output_begin_alike() {
-        for (name, prefix) in [
-            ("x.pcapng", "x"),
-            ("x.pcapng.zst", "x"),
-            ("eth%H.pcapng", "eth"),
-            ("%H.pcapng", ""),
-            (".x.pcapng", ".x"),
-            ("x", "x"),
-        ] {
-            assert_eq!(prefix_of_names(name), prefix, "{name}");
-        }
-        assert_eq!(characters_of_names("x%k"), "x%k ");
     }
 }
