@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use burstline_testbed::Killed;
 
@@ -366,15 +366,18 @@ fn files_are_looked_at_by_nobody() {
     assert_eq!(other("mkfifo", &[&fifo]).unwrap().code, Some(0));
     let new = directory.file("new.pcapng");
     for verb in [&["info", &fifo][..], &["check", &fifo], &["recover", &fifo, "-w", &new]] {
-        let job = spawn(command(verb));
+        let mut job = Killed(command(verb).stdout(Stdio::piped()).spawn().unwrap());
         let mut pipe = fs::File::options().write(true).open(&fifo).unwrap();
-        pipe.write_all(&fs::read(REAL).unwrap()[..100]).unwrap();
+        let bytes = fs::read(REAL).unwrap();
+        let (start, rest) = bytes.split_at(100);
+        pipe.write_all(start).unwrap();
         wait_until("they are nobody's", || {
-            held(job.child.id()).iter().all(|thread| thread.user == nobody.user)
+            held(job.id()).iter().all(|thread| thread.user == nobody.user)
         });
-        assert_all_nobodys(job.child.id(), &nobody);
+        assert_all_nobodys(job.id(), &nobody);
+        pipe.write_all(rest).unwrap();
         drop(pipe);
-        ended(job);
+        assert!(job.wait().unwrap().success(), "{verb:?}");
     }
 }
 
