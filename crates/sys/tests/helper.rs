@@ -225,8 +225,13 @@ fn a_grant_of_one_file_has_nothing_below_it() {
             fs::create_dir(path).unwrap();
             fs::write(path.join("key"), "x").unwrap();
         }
+        let near = folder.join("near");
+        fs::create_dir_all(near.join("a")).unwrap();
+        ["key", "a/key"].iter().for_each(|name| fs::write(near.join(name), "x").unwrap());
         let write = Grant::of_one(to_write.clone(), GrantKind::Write);
-        start(folder, vec![write, Grant::of_one(to_read.clone(), GrantKind::Read)]);
+        let read = Grant::of_one(to_read.clone(), GrantKind::Read);
+        let others = Grant { is_deep: false, ..Grant::of(near.clone(), GrantKind::Read) };
+        start(folder, vec![write, read, others]);
         become_nobody();
         for refused in [
             late::open(&to_write.join("key")).map(drop),
@@ -238,6 +243,9 @@ fn a_grant_of_one_file_has_nothing_below_it() {
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::PermissionDenied);
         }
         assert!(late::metadata(&to_read).unwrap().is_dir());
+        assert!(late::open(&near.join("key")).is_ok());
+        let deeper = late::open(&near.join("a/key")).unwrap_err();
+        assert_eq!(deeper.kind(), ErrorKind::PermissionDenied, "a folder that is not deep");
     });
 }
 

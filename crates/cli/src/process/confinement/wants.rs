@@ -140,9 +140,10 @@ impl Wants {
             Verb::Check(args) => {
                 wants.read_archive(&args.files);
                 // A file that is not named may fill a gap.
-                let near = |target: &String| folder_of(Path::new(target)).to_owned();
-                let folders: BTreeSet<_> = args.files.files.iter().map(near).collect();
-                folders.into_iter().for_each(|folder| wants.grant(folder, GrantKind::Read));
+                let is_file = |target: &&Path| !target.is_dir();
+                let files = args.files.files.iter().map(Path::new).filter(is_file);
+                let folders: BTreeSet<_> = files.map(folder_of).collect();
+                folders.into_iter().for_each(|folder| wants.read_near(folder));
             }
             Verb::Index(_) => {}
             _ => return Self::of_asking(verb),
@@ -311,8 +312,14 @@ impl Wants {
                 let path = Path::new(target);
                 paths = vec![path.to_owned(), folder_of(path).to_owned()];
             }
-            paths.into_iter().for_each(|path| self.grant(path, GrantKind::Read));
+            paths.iter().for_each(|path| self.read_near(path));
         }
+    }
+
+    /// A file, or the files of a folder, but not of folders in it.
+    fn read_near(&mut self, path: &Path) {
+        let grant = Grant::of(path.to_owned(), GrantKind::Read);
+        self.grants.push(Grant { is_deep: false, ..grant });
     }
 
     fn use_ports<'a>(&mut self, ports: impl IntoIterator<Item = &'a Address>) {

@@ -273,10 +273,14 @@ impl<'a> Place<'a> {
 
     /// Whether it is that of a file which the job may make and change.
     fn is_own_file(&self) -> bool {
-        let is_near = self.grant.is_deep || folder_of(&self.rest) == Path::new(".");
         let prefix = self.grant.name_prefix.as_bytes();
         let is_named = self.name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix));
-        self.grant.kind == GrantKind::Write && is_near && is_named
+        self.grant.kind == GrantKind::Write && self.is_near() && is_named
+    }
+
+    /// Whether it is in the grant's folder, or that is deep.
+    fn is_near(&self) -> bool {
+        self.grant.is_deep || folder_of(&self.rest) == Path::new(".")
     }
 
     /// Whether the job may read the file that is there, or the folder if it `is_list`: other files
@@ -285,7 +289,7 @@ impl<'a> Place<'a> {
         let is_itself = self.is_folder && self.rest == Path::new(".");
         let is_own_folder = || is_itself || is_list && self.grant.allows_folder(&self.rest);
         match self.grant.kind {
-            GrantKind::Read => true,
+            GrantKind::Read => self.is_near(),
             GrantKind::Write => self.is_own_file() || is_own_folder(),
             GrantKind::Socket => false,
         }
