@@ -198,7 +198,7 @@ fn refused() -> io::Error {
     io::Error::from_raw_os_error(libc::EACCES)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::super::Register;
     use super::*;
