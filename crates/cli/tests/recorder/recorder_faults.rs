@@ -63,6 +63,14 @@ fn delivered(report: &Value) -> u64 {
     report["total"]["delivered"].as_u64().unwrap()
 }
 
+/// Checks that a job lost packets by this cause, and by no other. Returns its error.
+fn only_loss<'a>(report: &'a Value, cause: &str) -> &'a str {
+    let lost = report["total"]["lost"].as_object().unwrap();
+    assert!(lost[cause].as_u64() > Some(0), "{report}");
+    assert_eq!(lost.len(), 1, "{report}");
+    report["errors"][0].as_str().unwrap()
+}
+
 #[test]
 fn a_disk_that_becomes_read_only_is_a_write_error_and_what_is_safe_stays() {
     let formats = [("x.pcapng", "segmented"), ("x.pcapng", "pcapng"), ("x.pcap", "pcap-ns")];
@@ -83,10 +91,7 @@ fn a_disk_that_becomes_read_only_is_a_write_error_and_what_is_safe_stays() {
         assert_eq!(job.child.wait().unwrap().code(), Some(1), "{rest}");
         let report = last_object(&rest);
         assert_closed(&report);
-        let lost = report["total"]["lost"].as_object().unwrap();
-        assert!(lost["write_error"].as_u64() > Some(0), "{format}: {report}");
-        assert_eq!(lost.len(), 1, "{format}: {report}");
-        let error = report["errors"][0].as_str().unwrap();
+        let error = only_loss(&report, "write_error");
         assert!(error.contains("(os error "), "{format}: {error}");
         let safe = delivered(&report);
         assert!(safe > 0, "{format}: {report}");
@@ -112,10 +117,7 @@ fn a_quota_is_a_full_disk() {
         let job = ["capture", "gen:?packets=60000&size=1000", "-w", &file, "--format", format];
         let report = run_json(&[&job[..], &["--flush", "100ms,1MiB"]].concat(), 1);
         assert_closed(&report);
-        let lost = report["total"]["lost"].as_object().unwrap();
-        assert!(lost["disk_full"].as_u64() > Some(0), "{format}: {report}");
-        assert_eq!(lost.len(), 1, "{format}: {report}");
-        let error = report["errors"][0].as_str().unwrap();
+        let error = only_loss(&report, "disk_full");
         assert!(error.contains("quota"), "{format}: {error}");
         // btrfs makes room only where a file is removed.
         assert_uncut(&file, delivered(&report), &report);

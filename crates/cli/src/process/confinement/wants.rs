@@ -192,13 +192,14 @@ impl Wants {
         let resolved = |ports: &[Address], role: Role| -> Vec<Address> {
             ports.iter().filter_map(|port| port.resolved(role).ok()).collect()
         };
-        wants.read(&resolved(&opens.ports, Role::Source));
+        let ports = resolved(&opens.ports, Role::Source);
+        wants.read(&ports);
         let targets = resolved(&opens.targets, Role::Sink);
         wants.use_ports(&targets);
         for target in targets.iter().filter(|target| target.is_file()) {
             wants.grant_sink(Path::new(target.target()));
         }
-        for port in opens.ports.iter().chain(&targets) {
+        for port in ports.iter().chain(&targets) {
             wants.open_later(port);
         }
         wants

@@ -25,7 +25,7 @@ use super::grants::{Grant, GrantKind, Grants, refused};
 use crate::interface::Interface;
 use crate::option::{SocketOption, set_option};
 use crate::raw_socket::raw_socket_directly;
-use crate::seqpacket::{Kind, SeqPacket};
+use crate::seqpacket::SeqPacket;
 use crate::tap::{self, Setting};
 
 /// Loads a program for the kernel, or something that it takes: gets bytes and descriptors of the
@@ -111,17 +111,10 @@ impl Allowed {
         found.map(String::as_str).ok_or_else(refused)
     }
 
-    /// Makes a socket where a user has asked for one. The names that the job began with are not
-    /// among these: users find its control socket at one.
-    pub(super) fn bind(
-        &self,
-        path: &Path,
-        kind: Kind,
-        owners: [Option<u32>; 2],
-        mode: Option<u32>,
-    ) -> io::Result<OwnedFd> {
-        let is_named = self.names.iter().any(|name| name == path);
-        if is_named { self.grants.bind(path, kind, owners, mode) } else { Err(refused()) }
+    /// Checks that a user has asked for a socket at this path. The names that the job began with
+    /// are not among these: users find its control socket at one.
+    pub(super) fn check_name(&self, path: &Path) -> io::Result<()> {
+        if self.names.iter().any(|name| name == path) { Ok(()) } else { Err(refused()) }
     }
 
     /// Opens a socket for packets of some interface: the kernel does not ask of which.

@@ -317,7 +317,8 @@ fn do_for_files(allowed: &Shared, ports: &Ports, mut asked: Asked<'_>) -> io::Re
             connect(&socket, kind, timeout)?
         }
         Request::Bind { path, kind, mode, user, group } => {
-            now.bind(path, kind, [user, group], mode)?
+            now.check_name(path)?;
+            grants.bind(path, kind, [user, group], mode)?
         }
         Request::RawSocket { family } => now.raw_socket(family)?,
         Request::TapQueue { name, flags } => now.tap_queue(name, flags)?,
