@@ -146,6 +146,11 @@ pub fn is_file(path: &Path) -> bool {
     metadata(path).is_ok_and(|found| found.is_file())
 }
 
+/// Returns whether a folder is at a path. False if that cannot be told.
+pub fn is_folder(path: &Path) -> bool {
+    metadata(path).is_ok_and(|found| found.is_dir())
+}
+
 /// Returns whether something is at a path. False if that cannot be told.
 pub fn exists(path: &Path) -> bool {
     metadata(path).is_ok()
@@ -203,13 +208,12 @@ pub fn create_folders(path: &Path) -> io::Result<()> {
     if helper::needed(path).is_none() {
         return fs::create_dir_all(path);
     }
-    let is_there = |path: &Path| metadata(path).is_ok_and(|found| found.is_dir());
-    let missing = |path: &&Path| !path.as_os_str().is_empty() && !is_there(path);
+    let missing = |path: &&Path| !path.as_os_str().is_empty() && !is_folder(path);
     let missing: Vec<_> = path.ancestors().take_while(missing).collect();
     for folder in missing.into_iter().rev() {
         match create_folder(folder, 0o777) {
             // Another thread or program was faster.
-            Err(_) if is_there(folder) => {}
+            Err(_) if is_folder(folder) => {}
             made => made?,
         }
     }

@@ -87,7 +87,7 @@ pub struct CaptureReader {
     is_cut: bool,
     is_broken_told: bool,
     times: Times,
-    /// The state of the file when it was opened.
+    /// The size of a regular file when it was opened.
     size: Option<u64>,
     /// Whether a damaged segment stayed as it was: then no recorder writes the file.
     is_at_rest: bool,

@@ -209,8 +209,7 @@ fn not_found(path: &Path) -> PortError {
 /// Returns the regular files of a folder, or those whose names match a pattern.
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, PortError> {
     let fail = |error| PortError::Io { action: "open", path: path.to_owned(), error };
-    let is_folder = late::metadata(path).is_ok_and(|found| found.is_dir());
-    let (folder, pattern) = match (is_folder, path.file_name()) {
+    let (folder, pattern) = match (late::is_folder(path), path.file_name()) {
         (false, Some(pattern)) => (folder_of(path), pattern.as_bytes()),
         _ => (or_here(path), &b"*"[..]),
     };
