@@ -12,14 +12,16 @@
 //!
 //! Invariant A1: the asker returns even if another process keeps ssh's output open after its end.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, PipeReader, Read, Write};
+use std::iter;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use burstline_sys::helper::launcher::Program;
 use burstline_sys::privileges;
 use serde_json::Value;
 
@@ -115,56 +117,61 @@ pub fn ask(
     spool: File,
     is_stopped: &dyn Fn() -> bool,
 ) -> Answer {
-    let mut command = command(sensor, question, config, patience);
-    let mut child = match command.spawn() {
-        Ok(child) => child,
+    let failed = |why: String| Answer { outcome: Outcome::Failed(why), report: None, bytes: 0 };
+    let command = command(sensor, question, config, patience);
+    let started = io::pipe().and_then(|(packets, output)| {
+        let (text, errors) = io::pipe()?;
+        let program = Program::start(&command, output.into(), errors.into())?;
+        Ok((program, Outputs { packets, text }))
+    });
+    let (mut program, outputs) = match started {
+        Ok(started) => started,
         Err(error) => {
-            let why = format!("start ssh: {error}; Debian: apt-get install openssh-client");
-            return Answer { outcome: Outcome::Failed(why), report: None, bytes: 0 };
+            return failed(format!("start ssh: {error}; Debian: apt-get install openssh-client"));
         }
     };
     let shared = Arc::new(Shared::default());
-    if let Err(error) = listen(&mut child, spool, patience.bytes_most, &shared) {
+    if let Err(error) = listen(outputs, spool, patience.bytes_most, &shared) {
         // Nothing would read its output.
-        let _ = child.kill();
-        let _ = child.wait();
-        let why = format!("start a thread for ssh: {error}");
-        return Answer { outcome: Outcome::Failed(why), report: None, bytes: 0 };
+        program.kill();
+        return failed(format!("start a thread for ssh: {error}"));
     }
-    let ended = wait(&mut child, &shared, patience, is_stopped);
+    let ended = wait(&mut program, &shared, patience, is_stopped);
     judge(sensor, &shared, &ended)
 }
 
-/// Builds the ssh command line, with the command to run on the sensor.
-fn command(
+/// What ssh writes.
+struct Outputs {
+    packets: PipeReader,
+    text: PipeReader,
+}
+
+/// Returns the ssh command line for a sensor, with the command to run there.
+pub fn command(
     sensor: &Sensor,
     question: &Question,
     config: Option<&Path>,
     patience: Patience,
-) -> Command {
+) -> Vec<OsString> {
     let (host, port, connect) = (sensor.host.as_str(), sensor.port, patience.connect);
     let way = Way { host, port, config, connect };
     let words = [sensor.program.as_str(), "extract", "--json", "--write=-"].into_iter();
     let words = words.chain(question.flags.iter().map(String::as_str)).chain(["--"]);
-    let mut command = way.command(words.chain(sensor.files.iter().map(String::as_str)));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+    let command = way.command(words.chain(sensor.files.iter().map(String::as_str)));
+    iter::once(command.get_program()).chain(command.get_args()).map(OsStr::to_owned).collect()
 }
 
 /// Starts the threads that read ssh's output. They end with the output.
 fn listen(
-    child: &mut Child,
+    Outputs { mut packets, mut text }: Outputs,
     mut spool: File,
     bytes_most: u64,
     shared: &Arc<Shared>,
 ) -> io::Result<()> {
-    let (mut packets, mut text) = (child.stdout.take(), child.stderr.take());
     let copying = Arc::clone(shared);
     thread::Builder::new().name("copy".to_owned()).spawn(move || {
-        let copied = privileges::give_up().and_then(|()| match &mut packets {
-            Some(packets) => copy(packets, &mut spool, bytes_most, &copying),
-            None => Ok(()),
-        });
+        let copied = privileges::give_up()
+            .and_then(|()| copy(&mut packets, &mut spool, bytes_most, &copying));
         let mut progress = copying.lock();
         progress.error = copied.err();
         progress.is_copied = true;
@@ -173,7 +180,7 @@ fn listen(
     thread::Builder::new().name("hear".to_owned()).spawn(move || {
         // If the kernel refuses, the other thread says so.
         if privileges::give_up().is_ok() {
-            text.iter_mut().for_each(|text| hear(text, &hearing));
+            hear(&mut text, &hearing);
         }
         hearing.lock().is_heard = true;
     })?;
@@ -222,7 +229,7 @@ enum Ended {
 }
 
 fn wait(
-    child: &mut Child,
+    program: &mut Program,
     shared: &Shared,
     patience: Patience,
     is_stopped: &dyn Fn() -> bool,
@@ -231,7 +238,7 @@ fn wait(
     let mut code = None;
     let ended = loop {
         if code.is_none() {
-            match child.try_wait() {
+            match program.try_wait() {
                 Ok(status) => code = status.map(|status| (status.code(), Instant::now())),
                 Err(error) => break Ended::GivenUp(format!("wait for ssh: {error}")),
             }
@@ -271,9 +278,7 @@ fn wait(
         }
         thread::sleep(LOOK);
     };
-    // It may have ended already; then both calls do nothing.
-    let _ = child.kill();
-    let _ = child.wait();
+    program.kill();
     ended
 }
 
@@ -346,7 +351,7 @@ mod tests {
         let (second, most) = (Duration::from_secs(1), u64::MAX);
         let patience = Patience { connect: second, silence: second, bytes_most: most };
         let command = command(&sensor, &question, None, patience);
-        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+        let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
         let end = words.iter().position(|word| word == "--").unwrap();
         assert_eq!(words[end + 1], sensor.host);
         assert_eq!(

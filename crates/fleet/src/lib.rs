@@ -22,7 +22,7 @@ mod sensors;
 mod ssh;
 mod survey;
 
-pub use ask::{Answer, Outcome, Patience, Question, ask};
+pub use ask::{Answer, Outcome, Patience, Question, ask, command};
 pub use bus::{BusAddress, BusError, BusSink, SpoolPlace};
 pub use ipfix::{Collector, CollectorError, IpfixSink};
 pub use query::{

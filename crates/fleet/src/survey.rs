@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use burstline_sys::late::Opening;
+
 use crate::{Answer, Outcome, Patience, Question, Sensors, ask};
 
 /// Queries every sensor, at most `at_a_time` of them concurrently. Each answer is in a file of
@@ -55,7 +57,7 @@ pub fn survey(
 }
 
 fn new_file(path: &Path) -> io::Result<File> {
-    File::options().write(true).create_new(true).open(path)
+    Opening::write().create_new().mode(0o600).open(path)
 }
 
 #[cfg(test)]

@@ -71,11 +71,11 @@ pub use crossing::{Carried, Census, Crossing, Rewrite, Touch, Touched, Treatment
 pub use duplex::{Duplex, open_duplex, open_prompt_sink, open_way_back};
 pub use error::PortError;
 pub use file::{
-    Capture, CaptureReader, Captures, Chosen, FileNaming, Flush, Found, Indexed, Interfaces,
-    NotIndexed, OutputOptions, Resumed, Rotation, RunGap, RunPiece, RunPlace, Selection, SetPlaces,
-    captures_of, catalogued, check_rotated, choose, index_path, is_index_stale, link_siblings,
-    newest_numbered, numbered, open_chosen, open_set, open_stripes, rotated, rotated_as, run_gaps,
-    steady_folder, striped_paths, unfilled_gaps, write_index,
+    CATALOGUE, Capture, CaptureReader, Captures, Chosen, FileNaming, Flush, Found, Indexed,
+    Interfaces, NotIndexed, OutputOptions, Resumed, Rotation, RunGap, RunPiece, RunPlace,
+    Selection, SetPlaces, captures_of, catalogued, check_rotated, choose, index_path,
+    is_index_stale, link_siblings, newest_numbered, numbered, open_chosen, open_set, open_stripes,
+    rotated, rotated_as, run_gaps, steady_folder, striped_paths, unfilled_gaps, write_index,
 };
 pub use filter::{Filter, FilterByLink, FilterProblem};
 pub use generator::GENERATOR_KEYS;

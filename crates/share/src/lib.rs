@@ -56,7 +56,7 @@ pub use link::WriterLink;
 pub use message::read_and_say_again;
 pub use message::{MESSAGE_BYTES_MAX, PROTOCOL_VERSION};
 pub use places::{
-    NAME_BYTES_MAX, files_of_name, folder_to_publish, folders_of_names, published_sockets,
+    NAME_BYTES_MAX, files_of_name, folder_to_publish, folders_of_names, is_name, published_sockets,
     switch_socket, switch_sockets_to_look,
 };
 pub use publisher::{PublishConfig, Publisher};

@@ -11,6 +11,7 @@
 //! A reader looks in its own directory, then in that of root.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -110,16 +111,21 @@ pub fn folder_to_publish() -> Result<PathBuf, ShareError> {
 pub fn published_sockets() -> Vec<PathBuf> {
     let mut found = Vec::new();
     for directory in directories_to_look() {
-        let Ok(entries) = fs::read_dir(&directory) else { continue };
-        let is_published = |entry: &fs::DirEntry| {
-            let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
-            is_socket && entry.file_name().to_str().is_some_and(|name| check(name).is_ok())
+        let names = late::names_in(&directory).unwrap_or_default().into_iter();
+        let paths = names.filter(|name| is_name(name)).map(|name| directory.join(name));
+        let is_socket = |path: &PathBuf| {
+            late::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
         };
-        found.extend(entries.flatten().filter(is_published).map(|entry| entry.path()));
+        found.extend(paths.filter(is_socket));
     }
     found.sort();
     found.dedup();
     found
+}
+
+/// Returns whether a log may be published by this name, which is no path.
+pub fn is_name(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| check(name).is_ok())
 }
 
 impl Place {

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use burstline_sys::helper::{self, Door, Extension, Grant, GrantKind, HelperOptions};
+use burstline_sys::helper::launcher::{self, Program};
+use burstline_sys::helper::{self, Door, Extension, Grant, GrantKind, HelperOptions, Names};
 use burstline_sys::late::{self, Opening};
 use burstline_sys::namespace;
 use burstline_sys::privileges::Ruleset;
@@ -462,5 +463,104 @@ fn ports_are_opened_once_a_user_asks_for_them() {
         denied(bind(&path).unwrap_err());
         drop(ask);
         user.join().unwrap();
+    });
+}
+
+/// Returns all that a program writes to its first output, and how it ended.
+fn launched(command: &[&str]) -> io::Result<(String, std::process::ExitStatus)> {
+    let command: Vec<OsString> = command.iter().map(OsString::from).collect();
+    let (mut output, theirs) = io::pipe()?;
+    let (_, errors) = io::pipe()?;
+    let mut program = Program::start(&command, theirs.into(), errors.into())?;
+    let mut text = String::new();
+    output.read_to_string(&mut text)?;
+    loop {
+        if let Some(status) = program.try_wait()? {
+            return Ok((text, status));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_launcher_starts_its_commands_as_root_and_no_others() {
+    alone("a_launcher_starts_its_commands_as_root_and_no_others", |folder| {
+        let spool = folder.join("spool");
+        fs::create_dir(&spool).unwrap();
+        // So that nobody sees whether it is there.
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o711)).unwrap();
+        fs::write(spool.join("file"), "x").unwrap();
+        let known: [&[&str]; 3] = [&["sh", "-c", "id -u; exit 7"], &["sleep", "600"], &["/none"]];
+        let words = |command: &&[&str]| command.iter().map(OsString::from).collect();
+        launcher::start(known.iter().map(words).collect(), spool.clone()).unwrap();
+        assert!(privileges::name_confinement(confinement(Some(Account::nobody()), None)));
+        privileges::give_up().unwrap();
+        let (text, status) = launched(known[0]).unwrap();
+        assert_eq!((text.as_str(), status.code()), ("0\n", Some(7)));
+        let kinds = [&["sh", "-c", "id -u"][..], known[2]]
+            .map(|command| launched(command).unwrap_err().kind());
+        assert_eq!(kinds, [ErrorKind::PermissionDenied, ErrorKind::NotFound]);
+        // It is killed when the job wants it no longer.
+        let (mut output, theirs) = io::pipe().unwrap();
+        let (_, errors) = io::pipe().unwrap();
+        let command: Vec<OsString> = words(&known[1]);
+        let mut program = Program::start(&command, theirs.into(), errors.into()).unwrap();
+        assert_eq!(program.try_wait().unwrap(), None);
+        program.kill();
+        assert_eq!(output.read(&mut [0]).unwrap(), 0);
+        helper::end();
+        assert_eq!(fs::symlink_metadata(&spool).unwrap_err().kind(), ErrorKind::NotFound);
+    });
+}
+
+#[test]
+fn a_helper_connects_to_later_sockets_of_some_names() {
+    alone("a_helper_connects_to_later_sockets_of_some_names", |folder| {
+        let near = Grant { is_deep: false, ..Grant::of(folder.to_owned(), GrantKind::Read) };
+        let names = Names { folders: vec![folder.to_owned()], is_name: |name| name != "control" };
+        let options = HelperOptions {
+            grants: vec![near],
+            names: Some(names),
+            has_files_of_others: true,
+            ..HelperOptions::default()
+        };
+        helper::start(options, || Ok(confinement(None, Some(folder)))).unwrap();
+        let [later, control] = ["later", "control"].map(|name| folder.join(name));
+        let _listening = [&later, &control].map(|path| UnixListener::bind(path).unwrap());
+        // Root connects to it by CAP_DAC_OVERRIDE only.
+        chown(&later, Some(1), Some(1)).unwrap();
+        fs::set_permissions(&later, fs::Permissions::from_mode(0o600)).unwrap();
+        let inner = folder.join("inner");
+        fs::create_dir(&inner).unwrap();
+        let _inner = UnixListener::bind(inner.join("later")).unwrap();
+        become_nobody();
+        let timeout = Some(Duration::from_secs(1));
+        let connect = |path: &Path| late::connect(path, Kind::Stream, timeout);
+        assert!(connect(&later).is_ok());
+        for refused in [control, inner.join("later")] {
+            assert_eq!(connect(&refused).unwrap_err().kind(), ErrorKind::PermissionDenied);
+        }
+    });
+}
+
+#[test]
+fn names_end_as_a_grant_says() {
+    alone("names_end_as_a_grant_says", |folder| {
+        let name_suffix = ".bidx".to_owned();
+        let grant = Grant::of(folder.to_owned(), GrantKind::Write);
+        start(folder, vec![Grant { name_prefix: "x".to_owned(), name_suffix, ..grant }]);
+        become_nobody();
+        let made = |name: &str| Opening::write().create_new().open(&folder.join(name)).is_ok();
+        for (name, is_own) in [
+            ("x.bidx", true),
+            ("x.pcap.bidx.17", true),
+            ("y.bidx", false),
+            ("x.bidx.", false),
+            ("x.bidx.a1", false),
+            ("x.pcap", false),
+            ("x.17", false),
+        ] {
+            assert_eq!(made(name), is_own, "{name}");
+        }
     });
 }

@@ -20,13 +20,16 @@ mod engine;
 mod places;
 mod wants;
 
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::thread;
 
 use burstline_port::load_for_job;
 use burstline_sys::direct::keep_rings;
-use burstline_sys::helper::{self, Extension, Grant, GrantKind, HelperOptions, Loader, Porter};
+use burstline_sys::helper::{
+    self, Extension, Grant, GrantKind, HelperOptions, Loader, Porter, launcher,
+};
 use burstline_sys::inode::folder_of;
 use burstline_sys::privileges::{
     self, Access, CallFilter, Confinement, LateFiles, Need, Refusal, Ruleset,
@@ -34,7 +37,7 @@ use burstline_sys::privileges::{
 use burstline_sys::users::{self, Account};
 use burstline_sys::{limits, pcap};
 
-use crate::args::Verb;
+use crate::args::{FetchArgs, Verb};
 use crate::failure::{Failure, complain};
 use crate::verbs::{Opens, serve_door};
 pub(crate) use engine::with_engine;
@@ -66,17 +69,42 @@ const READ: [&str; 15] = [
 /// Names what the verb's threads keep, and reports early if that will fail.
 pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     let Some(refusal) = refusal()? else { return name_successor(verb.successor()) };
-    // A query names what its threads keep once its engine is ready.
-    if verb.keeps_privileges() || matches!(verb, Verb::Query(_)) {
+    // A query names what its threads keep once its engine is ready, a fetch once it knows its
+    // sensors.
+    if verb.keeps_privileges() || matches!(verb, Verb::Query(_) | Verb::Fetch(_)) {
         return Ok(());
     }
-    let Some(mut wants) = Wants::of(verb) else { return name_successor(verb.successor()) };
-    wants.settle();
+    let Some(wants) = Wants::of(verb) else { return name_successor(verb.successor()) };
     if verb.has_filter() {
         // Load libpcap now: code cannot be mapped later. If it is missing, its user reports that.
         let _ = pcap::version();
     }
-    let user = match verb.successor() {
+    name_what(wants, refusal, verb.successor(), verb.is_quiet())
+}
+
+/// Names what the threads of a fetch keep, which keeps `folder` for what these commands write. The
+/// folder is removed when the fetch has ended.
+pub(crate) fn name_fetch(
+    args: &FetchArgs,
+    commands: Vec<Vec<OsString>>,
+    folder: &Path,
+) -> Result<(), Failure> {
+    let Some(refusal) = refusal()? else { return name_successor(None) };
+    if let Err(error) = launcher::start(commands, folder.to_owned()) {
+        complain(&format!("note: no process that starts ssh: {error}; this one keeps its user"));
+        return name_successor(None);
+    }
+    name_what(Wants::of_fetch(args, folder), refusal, None, args.quiet)
+}
+
+fn name_what(
+    mut wants: Wants,
+    refusal: Refusal,
+    successor: Option<&Account>,
+    is_quiet: bool,
+) -> Result<(), Failure> {
+    wants.settle();
+    let user = match successor {
         Some(named) => {
             // The named user opens later files, but no later ports. Root may do so in person.
             let takes_helper = wants.has_door && named.user != users::effective_user();
@@ -95,7 +123,7 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     }
     let Confinement { files, calls, .. } =
         wants.confinement(refusal).map_err(|error| failed(&error))?;
-    if !verb.is_quiet() {
+    if !is_quiet {
         tell_what_is_not_there(&wants, files.is_some(), calls.is_some());
     }
     if calls.is_some() {
@@ -106,7 +134,7 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
         privileges::expect_library_threads();
         limits::lift_locked_memory();
     }
-    try_successor(verb.successor())
+    try_successor(successor)
 }
 
 /// Returns what a running job gets for what a user of it asks for.
@@ -229,6 +257,8 @@ impl Wants {
         let options = HelperOptions {
             grants: self.grants.clone(),
             sockets: self.sockets.clone(),
+            names: self.names.clone(),
+            has_files_of_others: self.has_files_of_others,
             command: self.command.clone(),
             name_characters: self.name_characters.clone(),
             porter: self.has_door.then_some(serve_door as Porter),

@@ -346,7 +346,7 @@ fn what_an_extract_found_before_a_failure_is_kept_and_counted() {
     fs::copy(REAL, &first).unwrap();
     fs::copy(REAL, &second).unwrap();
     let output = directory.file("out.pcapng");
-    let strace = ["-f", "-o", "/dev/null", "-P", &second, "-e", "inject=read:error=EIO:when=2+"];
+    let strace = ["-f", "-o", "/dev/null", "-P", &second, "-e", "inject=read:error=EIO:when=3+"];
     let question = [PROGRAM, "extract", &first, &second, "-w", &output, "--json"];
     let Some(half) = other("strace", &[&strace[..], &question].concat()) else { return };
     assert_eq!(half.code, Some(1), "{}", half.stderr);

@@ -1,12 +1,17 @@
 //! Rights of verbs that read what sensors send, and trees of flow records.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use burstline_testbed::Killed;
 
 use crate::query::{engine_of, tree};
+use crate::support::live::wait_until;
 use crate::support::rights::{assert_all_nobodys, can_trace, nobody, reads_without_rights, traced};
+use crate::support::service::is_alive;
 use crate::support::ssh::Server;
-use crate::support::{Directory, PROGRAM, REAL, Run, command, regular, run_json};
+use crate::support::{Directory, PROGRAM, REAL, REAL_PACKETS, Run, command, regular, run_json};
 
 /// Threads without rights read the files where packets of sensors are kept.
 #[test]
@@ -32,6 +37,56 @@ fn packets_of_sensors_are_read_without_rights() {
     assert!(kept.is_ok_and(|reads| reads > 0), "{kept:?}\n{lines}");
     let sent = reads_without_rights(&lines, "<pipe:");
     assert!(sent.is_ok_and(|reads| reads > 0), "{sent:?}\n{lines}");
+}
+
+/// All threads of a fetch are nobody's. Its launcher starts ssh, and ends it with the fetch. It
+/// then removes the folder for what ssh sent, also if the fetch is killed.
+#[test]
+fn all_threads_of_a_fetch_are_nobodys() {
+    let Some(nobody) = nobody() else { return };
+    let directory = Directory::new("rights-fetch-all");
+    fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o700)).unwrap();
+    let [ssh, pid, hosts, to, kept] =
+        ["ssh", "pid", "hosts.toml", "x.pcapng", "kept"].map(|name| directory.file(name));
+    let packets = REAL_PACKETS;
+    let report =
+        format!(r#"{{"command":"extract","delivered":{packets},"offered":{packets},"lost":{{}}}}"#);
+    let script = format!(
+        "#!/bin/sh\necho $$ > '{pid}'\ncat '{REAL}'\n\
+        [ -e '{kept}/end' ] && echo '{report}' >&2 || exec sleep 600\n"
+    );
+    fs::write(&ssh, script).unwrap();
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o700)).unwrap();
+    fs::create_dir(&kept).unwrap();
+    fs::write(&hosts, "[[sensor]]\nname = 'fra'\nhost = 'fra'\nfiles = ['/x']\n").unwrap();
+    let path = format!("{}:{}", directory.0.display(), std::env::var("PATH").unwrap());
+    let fetch = || {
+        let mut fetch = command(&["fetch", "--sensors", &hosts, "-o", &to, "--filter", "ip"]);
+        fetch.env("PATH", &path).env("TMPDIR", &kept);
+        fetch
+    };
+    let mut job = Killed(fetch().spawn().unwrap());
+    let sent = fs::metadata(REAL).unwrap().len();
+    let has_come = || {
+        let mut folders = fs::read_dir(&kept).unwrap().flatten();
+        let spool = folders.next().map(|folder| folder.path().join("fra"));
+        spool.and_then(|spool| Some(fs::metadata(spool).ok()?.len())) == Some(sent)
+    };
+    wait_until("the packets have come", has_come);
+    assert_all_nobodys(job.id(), &nobody);
+    let program: u32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    job.kill().unwrap();
+    job.wait().unwrap();
+    wait_until("ssh has ended", || !is_alive(program));
+    wait_until("the folder is gone", || fs::read_dir(&kept).unwrap().count() == 0);
+    assert!(!Path::new(&to).exists());
+    // Undisturbed it writes root's file, where only root may.
+    fs::write(format!("{kept}/end"), "").unwrap();
+    let run: Run = fetch().output().unwrap().into();
+    assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
+    assert_eq!(run_json(&["count", &to], 0)["total"]["delivered"], REAL_PACKETS);
+    assert_eq!(fs::metadata(&to).unwrap().uid(), 0);
+    assert_eq!(fs::read_dir(&kept).unwrap().count(), 1, "only its `end`");
 }
 
 /// Writes a program that takes the place of Python.

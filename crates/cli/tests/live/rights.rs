@@ -15,12 +15,12 @@ use crate::support::endless::{end, ended, signal, spawn, start};
 use crate::support::live::{children, statuses, wait_until};
 use crate::support::rights::{
     assert_all_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights, rights,
-    tell, traced,
+    tell, threads_with_rights, traced,
 };
 use crate::support::service::is_alive;
 use crate::support::{
-    Directory, PROGRAM, REAL, assert_closed, assert_says, command, last_object, other, run,
-    run_json,
+    Directory, PROGRAM, REAL, REAL_PACKETS, assert_closed, assert_says, command, last_object,
+    other, run, run_json,
 };
 
 /// Returns real, effective, saved and file-system uid or gid of each thread.
@@ -363,9 +363,29 @@ fn files_are_looked_at_by_nobody() {
         let missing = directory.file("missing.pcap");
         assert_says(&[verb, &missing], 1, "missing.pcap");
     }
+    // Indexes are root's, also in a folder of another user, and again where they are already.
+    chown(&folder, Some(1000), Some(1000)).unwrap();
+    for (what, files) in [(&theirs, 1), (&folder, 2), (&folder, 2)] {
+        let report = run_json(&["index", what], 0);
+        assert_eq!(report["files"].as_array().unwrap().len(), files, "{what}");
+    }
+    let index = fs::metadata(format!("{folder}/b.pcap.bidx")).unwrap();
+    assert_eq!((index.uid(), index.mode() & 0o777), (0, 0o600));
+    let extracted = directory.file("extracted.pcapng");
+    for (what, files) in [(&theirs, 1), (&folder, 2)] {
+        let report = run_json(&["extract", what, "-w", &extracted], 0);
+        assert_eq!(report["delivered"], REAL_PACKETS * files, "{what}");
+        assert_eq!(fs::metadata(&extracted).unwrap().uid(), 0);
+    }
     assert_eq!(other("mkfifo", &[&fifo]).unwrap().code, Some(0));
     let new = directory.file("new.pcapng");
-    for verb in [&["info", &fifo][..], &["check", &fifo], &["recover", &fifo, "-w", &new]] {
+    for (verb, code) in [
+        (&["info", &fifo][..], 0),
+        (&["check", &fifo], 0),
+        (&["recover", &fifo, "-w", &new], 0),
+        // Its packets cannot be found by an index.
+        (&["index", &fifo], 1),
+    ] {
         let mut job = Killed(command(verb).stdout(Stdio::piped()).spawn().unwrap());
         let mut pipe = fs::File::options().write(true).open(&fifo).unwrap();
         let bytes = fs::read(REAL).unwrap();
@@ -375,9 +395,10 @@ fn files_are_looked_at_by_nobody() {
             held(job.id()).iter().all(|thread| thread.user == nobody.user)
         });
         assert_all_nobodys(job.id(), &nobody);
-        pipe.write_all(rest).unwrap();
+        // `index` has gone by now.
+        let _ = pipe.write_all(rest);
         drop(pipe);
-        assert!(job.wait().unwrap().success(), "{verb:?}");
+        assert_eq!(job.wait().unwrap().code(), Some(code), "{verb:?}");
     }
 }
 
@@ -411,14 +432,19 @@ fn the_first_byte_is_read_without_rights() {
         &["info", &packed],
         &["demo"],
     ] {
-        let calls =
-            "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,landlock_restrict_self,clone";
+        let calls = "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,landlock_restrict_self,\
+            clone,clone3";
         // With this PATH the demonstration finds no programs that judge, with all rights.
         let lines = traced(&directory, &["-y", "-E", "PATH=/", "-e", calls], verb);
         let input = if verb == ["demo"] { "/recorded.pcapng>" } else { "/in.pcap" };
         let reads = reads_without_rights(&lines, input);
         assert!(reads.is_ok_and(|reads| reads > 0), "{verb:?}: {reads:?}\n{lines}");
         assert_eq!(enters_no_ruleset(&lines), None, "{verb:?}\n{lines}");
+        // Jobs find out what their files are while they open ports.
+        if ["info", "check", "recover", "extract", "index"].contains(&verb[0]) {
+            let free = threads_with_rights(&lines, input);
+            assert!(free.is_empty(), "{verb:?}: {free:?}\n{lines}");
+        }
         if verb[0] == "count" {
             let shown = |line: &&str| {
                 [input, " seccomp(", " landlock_"].iter().any(|what| line.contains(what))

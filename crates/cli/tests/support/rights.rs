@@ -163,3 +163,39 @@ pub(crate) fn reads_without_rights<'a>(lines: &'a str, file: &str) -> Result<usi
     );
     reads
 }
+
+/// Returns the threads that had not entered their filters when the first of them read this file.
+/// `clone` and `clone3` have to be traced. Threads of processes that it forks do not count.
+pub(crate) fn threads_with_rights<'a>(lines: &'a str, file: &str) -> Vec<&'a str> {
+    let (mut free, mut filtered) = (Vec::new(), HashSet::new());
+    // The flags of calls that had not returned.
+    let mut cloning: HashMap<&str, &str> = HashMap::new();
+    for line in lines.lines() {
+        let (thread, call) = line.split_once(' ').unwrap_or_default();
+        if free.is_empty() && filtered.is_empty() {
+            free.push(thread);
+        }
+        if line.contains(file) {
+            break;
+        }
+        if line.contains(ENTERS_FILTER) {
+            filtered.insert(thread);
+        }
+        if line.contains(" clone") && call.contains("flags=") {
+            cloning.insert(thread, call);
+        }
+        let made = line.rsplit_once(" = ").filter(|_| line.contains(" clone"));
+        if let (Some((_, made)), Some(flags)) = (made, cloning.get(thread))
+            && flags.contains("CLONE_THREAD")
+            && free.contains(&thread)
+            && !filtered.contains(thread)
+        {
+            free.push(made.split_whitespace().next().unwrap_or_default());
+        }
+        if line.contains("+++ exited") {
+            filtered.insert(thread);
+        }
+    }
+    free.retain(|thread| !filtered.contains(thread));
+    free
+}

@@ -52,7 +52,7 @@ pub use recording::{
 pub use several::links::link_siblings;
 use several::stripes::Stripes;
 pub use several::stripes::striped_paths;
-pub use source::catalogue::{Capture, Captures, Chosen, catalogued, choose};
+pub use source::catalogue::{CATALOGUE, Capture, Captures, Chosen, catalogued, choose};
 pub use source::index::{Indexed, NotIndexed, index_path, is_index_stale, write_index};
 pub use source::interfaces::Interfaces;
 pub use source::reader::{CaptureReader, Found};

@@ -34,6 +34,7 @@
 //! Callers use [`late`](crate::late), which asks if there is a helper.
 
 mod grants;
+pub mod launcher;
 mod ports;
 mod programs;
 mod request;
@@ -67,6 +68,10 @@ pub struct HelperOptions {
     pub grants: Vec<Grant>,
     /// Paths of sockets that it connects to.
     pub sockets: Vec<PathBuf>,
+    /// Folders in which it connects to sockets of some names.
+    pub names: Option<Names>,
+    /// Whether it writes in folders of other users and connects to their sockets, as root may.
+    pub has_files_of_others: bool,
     /// The program for closed files and its arguments; `{}` stands for the path. If it is empty,
     /// the helper starts no program.
     pub command: Vec<String>,
@@ -79,11 +84,29 @@ pub struct HelperOptions {
     pub loader: Option<Loader>,
 }
 
+/// Sockets that a job connects to and that are not there yet.
+#[derive(Clone, Debug)]
+pub struct Names {
+    /// Where they are; a [`Grant`] to read covers each folder.
+    pub folders: Vec<PathBuf>,
+    /// Whether a socket of this name is one of them.
+    pub is_name: fn(&OsStr) -> bool,
+}
+
+impl Names {
+    /// Whether the path is that of such a socket.
+    fn have(&self, path: &Path) -> bool {
+        let is_folder = |folder: &PathBuf| path.parent() == Some(folder);
+        self.folders.iter().any(is_folder) && path.file_name().is_some_and(self.is_name)
+    }
+}
+
 impl HelperOptions {
     /// Whether the job asks for nothing but files to read. Then the helper also reads those of
     /// other users, as root may.
     fn only_reads(&self) -> bool {
-        self.grants.iter().all(|grant| grant.kind == GrantKind::Read) && self.sockets.is_empty()
+        let has_sockets = !self.sockets.is_empty() || self.names.is_some();
+        self.grants.iter().all(|grant| grant.kind == GrantKind::Read) && !has_sockets
     }
 }
 
@@ -130,13 +153,14 @@ pub fn start(
     Ok(())
 }
 
-/// Ends the helper of this process, if it has one, and waits for it. Without that a dead process
+/// Ends the helpers of this process, if it has any, and waits for them. Without that a dead process
 /// would stay wherever no process collects orphans, as in some containers.
 pub fn end() {
     if let Some(helper) = HELPER.get() {
         helper.files.end();
         helper.commands.iter().for_each(Process::end);
     }
+    launcher::end();
 }
 
 /// Returns whether this process has a helper. If so, the helper runs the command for closed files.

@@ -155,6 +155,15 @@ pub(crate) fn give_up_but_reading() -> io::Result<()> {
     give_up_but(CapabilitySet::DAC_READ_SEARCH)
 }
 
+/// Like [`give_up`], for a helper that writes in folders of other users or connects to their
+/// sockets: it keeps its user, and the rights to files that root has.
+///
+/// # Errors
+/// As for [`give_up`].
+pub(crate) fn give_up_but_files() -> io::Result<()> {
+    give_up_but(CapabilitySet::DAC_OVERRIDE)
+}
+
 fn give_up_but(kept: CapabilitySet) -> io::Result<()> {
     let Confinement { files, calls, .. } = CONFINEMENT.get().expect("a helper's confinement");
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;

@@ -3,30 +3,26 @@
 //! Each port, file and name of the command line adds to one [`Wants`]. What it forgets is refused
 //! later, in the middle of a job.
 
-use std::collections::BTreeSet;
+mod asking;
+
 use std::fs;
-use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use burstline_engine::InlineOptions;
-use burstline_fleet::Sensors;
 use burstline_port::{
     Address, FileNaming, PortTable, Role, Rotation, SetPlaces, steady_folder, striped_paths,
 };
 use burstline_share::{files_of_name, switch_socket};
 use burstline_sys::direct::is_own_descriptor;
-use burstline_sys::helper::{Grant, GrantKind};
+use burstline_sys::helper::{Grant, GrantKind, Names};
 use burstline_sys::inode::{folder_of, make_own_folder};
 use burstline_sys::privileges::{LateFiles, Need};
 
 use super::places::{
-    characters_of_names, folders_below, links_in, make_folder_of_names, places_of, prefix_of_names,
+    characters_of_names, folders_below, make_folder_of_names, places_of, prefix_of_names,
 };
-use crate::args::{
-    CaptureArgs, FetchArgs, FilesArgs, Lab, LinkTypeArgs, LogArgs, NOTHING, OutputArgs, SwitchArgs,
-    Verb,
-};
-use crate::verbs::{Opens, switch_opens, top_port};
+use crate::args::{CaptureArgs, LogArgs, NOTHING, OutputArgs, SwitchArgs, Verb};
+use crate::verbs::{Opens, switch_opens};
 
 /// DPDK's drivers whose peers come by a UNIX socket, and the argument that has its path.
 /// Source: drivers/net of DPDK 22.11.
@@ -53,6 +49,10 @@ pub(super) struct Wants {
     pub(super) late: LateFiles,
     /// Rings of io_uring for recordings that are opened later.
     pub(super) rings: usize,
+    /// Folders in which published names are connected to, whoever publishes them.
+    pub(super) names: Option<Names>,
+    /// Whether files and sockets of other users are written to.
+    pub(super) has_files_of_others: bool,
     /// Whether something that is opened later needs the user that started the job: then a helper
     /// has that user, or the job keeps it.
     pub(super) takes_user: bool,
@@ -127,61 +127,7 @@ impl Wants {
                 wants.use_ports(args.output.iter().chain(mapped));
             }
             Verb::Switch(args) => wants.switch(args),
-            Verb::Extract(args) => {
-                let mut places = SetPlaces::default();
-                for target in &args.files.files {
-                    places.add(SetPlaces::of(target.strip_prefix("set:").unwrap_or(target)));
-                }
-                wants.read_set(places);
-                wants.split(args.write.as_deref(), args.links);
-            }
-            Verb::Recover(args) => wants.split(Some(&args.write), args.links),
-            Verb::Info(args) => wants.read_archive(&args.files),
-            Verb::Check(args) => {
-                wants.read_archive(&args.files);
-                // A file that is not named may fill a gap.
-                let is_file = |target: &&Path| !target.is_dir();
-                let files = args.files.files.iter().map(Path::new).filter(is_file);
-                let folders: BTreeSet<_> = files.map(folder_of).collect();
-                folders.into_iter().for_each(|folder| wants.read_near(folder));
-            }
-            Verb::Index(_) => {}
             _ => return Self::of_asking(verb),
-        }
-        Some(wants)
-    }
-
-    /// The same for verbs that are no jobs and ask others.
-    fn of_asking(verb: &Verb) -> Option<Self> {
-        let mut wants = Self::default();
-        match verb {
-            Verb::Fetch(args) => wants.fetch(args),
-            // Its thread that opens ports and files keeps its rights: it opens more later.
-            Verb::Demo(_) => wants.calls.push(Need::Maps),
-            // Publishers send text. Extcap also executes `capture`, which names its own.
-            Verb::Doctor(_) | Verb::Extcap(_) => {}
-            Verb::Top(args) => {
-                wants.tcp_ports.extend(args.address.as_deref().and_then(top_port));
-                // Without a terminal as its input it reads keys from /dev/tty.
-                let has_keys =
-                    io::stdin().is_terminal() || args.once || !io::stdout().is_terminal();
-                wants.opens_anything = !has_keys;
-                wants.calls.push(Need::Collector);
-            }
-            // It answers for a service, over connections that the service makes. The service
-            // itself reads nothing of others.
-            Verb::Run(args) if args.answers => {}
-            Verb::Lab(args) => match &args.what {
-                Lab::Rfc2544(args) => {
-                    wants.use_ports(args.tx.iter().chain(&args.rx));
-                    // It opens its ports again for each trial.
-                    wants.opens_ports_later = true;
-                    // Beside a device that it starts, its own ports are `xdp:`.
-                    wants.calls.push(Need::Maps);
-                }
-                _ => return None,
-            },
-            _ => return None,
         }
         Some(wants)
     }
@@ -229,14 +175,6 @@ impl Wants {
             "tap" => self.taps.push(port.target().to_owned()),
             _ => {}
         }
-    }
-
-    fn fetch(&mut self, args: &FetchArgs) {
-        // Errors in it are reported later. A pipe can be read only once.
-        let is_file = args.sensors.is_file();
-        let sensors = is_file.then(|| Sensors::read(&args.sensors).ok()).flatten();
-        let files = sensors.map_or(0, |sensors| sensors.sensors.len());
-        self.read_set(SetPlaces { paths: vec![std::env::temp_dir()], files });
     }
 
     fn capture(&mut self, args: &CaptureArgs) {
@@ -297,30 +235,6 @@ impl Wants {
             self.takes_user = true;
             places.paths.into_iter().for_each(|path| self.grant(path, GrantKind::Read));
         }
-    }
-
-    /// Captures that are opened one after another. All of them may be root's alone.
-    fn read_archive(&mut self, args: &FilesArgs) {
-        self.takes_user = true;
-        for target in &args.files {
-            let target = target.strip_prefix("set:").unwrap_or(target);
-            self.takes_descriptors |= is_own_descriptor(Path::new(target));
-            let mut paths = SetPlaces::of(target).paths;
-            // A helper leaves no folder that it may read.
-            paths.extend(paths.clone().iter().flat_map(|path| links_in(path)));
-            if paths.is_empty() {
-                // No regular file: a pipe, or nothing, which opening it says.
-                let path = Path::new(target);
-                paths = vec![path.to_owned(), folder_of(path).to_owned()];
-            }
-            paths.iter().for_each(|path| self.read_near(path));
-        }
-    }
-
-    /// A file, or the files of a folder, but not of folders in it.
-    fn read_near(&mut self, path: &Path) {
-        let grant = Grant::of(path.to_owned(), GrantKind::Read);
-        self.grants.push(Grant { is_deep: false, ..grant });
     }
 
     fn use_ports<'a>(&mut self, ports: impl IntoIterator<Item = &'a Address>) {
@@ -406,14 +320,6 @@ impl Wants {
         }
         let is_timed = |rotation: Rotation| rotation.naming == FileNaming::Timed;
         self.name_files(path, files.rotation().is_some_and(is_timed));
-    }
-
-    /// A file for each link type, of a verb without other files.
-    fn split(&mut self, path: Option<&str>, links: LinkTypeArgs) {
-        if let Some(path) = path.filter(|path| links.splits() && *path != NOTHING && *path != "-") {
-            self.rings = RINGS_MOST;
-            self.name_files(path, false);
-        }
     }
 
     /// The files of an output are made by the user that started the job.

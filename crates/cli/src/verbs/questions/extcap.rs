@@ -25,6 +25,7 @@ use burstline_wire::files::MAX_CAPTURED;
 use burstline_wire::headers::LinkType;
 
 use crate::args::{ExtcapArgs, UNTIL_READER};
+use crate::confinement::give_up;
 use crate::failure::Failure;
 use crate::view;
 
@@ -85,6 +86,8 @@ impl<'a> Tap<'a> {
 /// Answers Wireshark's request.
 pub(crate) fn extcap(args: &ExtcapArgs) -> Result<ExitCode, Failure> {
     if args.extcap_interfaces {
+        // A helper connects to publishers.
+        give_up()?;
         return view::say(&interfaces());
     }
     let Some(interface) = &args.extcap_interface else {

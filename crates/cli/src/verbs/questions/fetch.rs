@@ -9,11 +9,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use burstline_engine::{Attempt, EngineError, try_extract};
-use burstline_fleet::{Answer, Outcome, Patience, Question, Sensors, SensorsError, survey};
+use burstline_fleet::{
+    Answer, Outcome, Patience, Question, Sensors, SensorsError, command, survey,
+};
 use burstline_port::{OpenOptions, OpenedFiles, open_set, open_sink};
 use burstline_sys::temporary::TemporaryFolder;
 
 use crate::args::FetchArgs;
+use crate::confinement;
 use crate::failure::{FAILED, Failure, complain, complain_of_ledger};
 use crate::paths::address_of;
 use crate::signals;
@@ -32,15 +35,22 @@ pub(crate) fn fetch(args: &FetchArgs) -> Result<ExitCode, Failure> {
     let sensors = sensors(args)?;
     let sink = address_of(&args.write, args.format)?;
     let stream = Stream::beside(slice::from_ref(&sink));
-    let stop = signals::stop_flag(args.quiet)?;
     let folder = TemporaryFolder::create("burstline-fetch")
         .map_err(|error| Failure::new(format!("make a folder for received packets: {error}")))?;
-    signals::now_doing("waiting for sensors".to_owned());
     let patience = Patience {
         connect: Duration::from_nanos(args.connect),
         silence: Duration::from_nanos(args.silence),
         bytes_most: args.limit as u64,
     };
+    let question = question(args);
+    let config = sensors.config.as_deref();
+    let commands = (sensors.sensors.iter())
+        .map(|sensor| command(sensor, &question, config, patience))
+        .collect();
+    confinement::name_fetch(args, commands, folder.path())?;
+    let stop = signals::stop_flag(args.quiet)?;
+    signals::now_doing("waiting for sensors".to_owned());
+    confinement::give_up()?;
     let tell = |number: usize, answer: &Answer| {
         let name = &sensors.sensors[number].name;
         match &answer.outcome {
@@ -51,7 +61,7 @@ pub(crate) fn fetch(args: &FetchArgs) -> Result<ExitCode, Failure> {
     };
     // The flag carries no memory.
     let is_stopped = || stop.load(Relaxed);
-    let (question, at_a_time) = (question(args), args.at_a_time as usize);
+    let at_a_time = args.at_a_time as usize;
     let answers =
         survey(&sensors, &question, patience, folder.path(), at_a_time, &is_stopped, &tell);
     let names = sensors.sensors.iter().map(|sensor| sensor.name.clone());

@@ -8,8 +8,7 @@
 //!
 //! A job sends the same object to its page, with the names of the `--json` report.
 //!
-//! Rights: with a job's address all threads give up theirs first. Without one, the thread `follow`
-//! keeps them, to connect to publishers; another thread reads each answer.
+//! Rights: all threads give up theirs first. A helper connects to publishers.
 //!
 //! Ownership: the asking thread owns its connection and is not joined at the end. The
 //! [`Screen`](screen::Screen) owns the terminal, and restores it however the program ends.
@@ -37,14 +36,11 @@ const TEXT_COLUMNS: u16 = 100;
 
 /// Shows figures until the user ends it.
 pub(crate) fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
+    give_up()?;
     let source = Source::of(args.address.as_deref())?;
-    if matches!(source, Source::Job(_)) {
-        give_up()?;
-    }
     let mut series = Series::new(source.name());
     if args.once || !io::stdout().is_terminal() {
         let news = source.look()?;
-        give_up()?;
         series.hear(news);
         view::print(&draw::text(&series.board(), TEXT_COLUMNS))?;
         return Ok(ExitCode::SUCCESS);

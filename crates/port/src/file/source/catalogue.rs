@@ -47,8 +47,8 @@ use crate::{OpenOptions, PortError, Selection};
 use entry::{Content, Entry};
 use survey::survey;
 
-/// Its name; hidden, so that no program mistakes it for a capture.
-const NAME: &str = ".burstline-catalogue";
+/// The name of a catalogue; hidden, so that no program mistakes it for a capture.
+pub const CATALOGUE: &str = ".burstline-catalogue";
 
 /// The maximum size of a catalogue, in bytes: 16,000 files with sketches of 64 KiB, millions with
 /// small ones.
@@ -197,7 +197,7 @@ struct Catalogue {
 impl Catalogue {
     /// Loads the valid part of an existing catalogue.
     fn load(folder: &Path) -> Self {
-        let bytes = place::read_hint(&folder.join(NAME), MOST_BYTES).unwrap_or_default();
+        let bytes = place::read_hint(&folder.join(CATALOGUE), MOST_BYTES).unwrap_or_default();
         let parsed = privileges::without_rights(|| entry::parse(&bytes));
         let (entries, is_whole) = parsed.unwrap_or_default();
         Self { folder: folder.to_owned(), entries, is_changed: !is_whole }
@@ -241,7 +241,7 @@ impl Catalogue {
         if is_same || self.entries.is_empty() {
             return Ok(());
         }
-        place::replace(&folder.join(NAME), &entry::to_bytes(&self.entries))
+        place::replace(&folder.join(CATALOGUE), &entry::to_bytes(&self.entries))
     }
 }
 

@@ -16,7 +16,7 @@
 //! A run: offset, end, first packet, earliest, latest (8 each), packets, hashes (4 each; the
 //! highest bit of packets: not steady), then 4 for each hash, of kind five-tuple, ascending.
 
-use std::fs::{self, File, Metadata};
+use std::fs::Metadata;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -194,10 +194,10 @@ fn build(
 
 /// Writes an index to its path. An existing file that is not an index is kept.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if let Ok(metadata) = fs::symlink_metadata(path) {
+    if let Ok(metadata) = late::symlink_metadata(path) {
         let mut magic = [0; MAGIC.len()];
         let is_index = metadata.is_file()
-            && File::open(path)?.read_exact(&mut magic).is_ok()
+            && late::open(path)?.read_exact(&mut magic).is_ok()
             && magic == *MAGIC;
         if !is_index {
             return Err(io::Error::other("the existing file is not an index: move it away"));

@@ -46,6 +46,8 @@ pub struct Grant {
     /// What names of files begin with that the job changes. Other files of the folder, such as a
     /// script for closed files, are not its own.
     pub name_prefix: String,
+    /// What they end with, but for a dot and a number: the name of a file before it is renamed.
+    pub name_suffix: String,
     /// Whether folders in the folder belong to it.
     pub is_deep: bool,
     /// Whether it is one file, also if a folder is there: then it has nothing below it.
@@ -58,13 +60,23 @@ pub struct Grant {
 impl Grant {
     /// Returns a grant of a file, or of all that is below a folder.
     pub fn of(path: PathBuf, kind: GrantKind) -> Self {
-        let (name_prefix, folders) = (String::new(), Vec::new());
-        Self { path, kind, name_prefix, is_deep: true, is_one: false, folders }
+        let (name_prefix, name_suffix, folders) = (String::new(), String::new(), Vec::new());
+        Self { path, kind, name_prefix, name_suffix, is_deep: true, is_one: false, folders }
     }
 
     /// Returns a grant of one file, whatever is there later.
     pub fn of_one(path: PathBuf, kind: GrantKind) -> Self {
         Self { is_one: true, ..Self::of(path, kind) }
+    }
+
+    /// Whether a file of this name is the job's own.
+    fn is_name(&self, name: &OsStr) -> bool {
+        let name = name.as_encoded_bytes();
+        let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        let numbered = name[..name.len() - digits].strip_suffix(b".").filter(|_| digits > 0);
+        let suffix = self.name_suffix.as_bytes();
+        name.starts_with(self.name_prefix.as_bytes())
+            && (name.ends_with(suffix) || numbered.is_some_and(|name| name.ends_with(suffix)))
     }
 
     /// Whether the job may make the folder `rest`, a path below that of the grant.
@@ -273,8 +285,7 @@ impl<'a> Place<'a> {
 
     /// Whether it is that of a file which the job may make and change.
     fn is_own_file(&self) -> bool {
-        let prefix = self.grant.name_prefix.as_bytes();
-        let is_named = self.name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix));
+        let is_named = self.name().is_some_and(|name| self.grant.is_name(name));
         self.grant.kind == GrantKind::Write && self.is_near() && is_named
     }
 

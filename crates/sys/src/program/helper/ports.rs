@@ -21,6 +21,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
 
+use super::Names;
 use super::grants::{Grant, GrantKind, Grants, refused};
 use crate::interface::Interface;
 use crate::option::{SocketOption, set_option};
@@ -55,7 +56,9 @@ pub struct Extension {
 #[derive(Clone)]
 pub(super) struct Allowed {
     pub(super) grants: Grants,
-    pub(super) sockets: Vec<PathBuf>,
+    sockets: Vec<PathBuf>,
+    /// Sockets that may come later.
+    later: Option<Names>,
     interfaces: Vec<String>,
     taps: Vec<String>,
     /// Paths at which it may make a socket: those that users have asked for.
@@ -68,10 +71,11 @@ pub(super) struct Allowed {
 pub(super) struct Shared(Arc<Mutex<Arc<Allowed>>>);
 
 impl Shared {
-    pub(super) fn new(grants: Vec<Grant>, sockets: Vec<PathBuf>) -> Self {
+    pub(super) fn new(grants: Vec<Grant>, sockets: Vec<PathBuf>, later: Option<Names>) -> Self {
         let allowed = Allowed {
             grants: Grants::new(grants),
             sockets,
+            later,
             interfaces: Vec::new(),
             taps: Vec::new(),
             names: Vec::new(),
@@ -106,6 +110,12 @@ pub(super) fn add_new<T: PartialEq>(to: &mut Vec<T>, others: Vec<T>) {
 }
 
 impl Allowed {
+    /// Whether the job may connect to a socket at this path.
+    pub(super) fn has_socket(&self, path: &Path) -> bool {
+        let is_later = || self.later.as_ref().is_some_and(|names| names.have(path));
+        self.sockets.iter().any(|listed| listed == path) || is_later()
+    }
+
     fn check_tap(&self, name: &Path) -> io::Result<&str> {
         let found = self.taps.iter().find(|allowed| Path::new(allowed) == name);
         found.map(String::as_str).ok_or_else(refused)

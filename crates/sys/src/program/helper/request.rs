@@ -21,6 +21,8 @@
 //!                                              15 serve control                     and a listener
 //! ```
 //!
+//! For programs that run beside the job: 16, the command's number, two outputs and a socket.
+//!
 //! Numbers are in the machine's order: both ends are one program. `NONE` stands for a number that
 //! is not given.
 
@@ -55,6 +57,7 @@ const SET_INTERFACE: u8 = 12;
 const SET_OPTION: u8 = 13;
 const LOAD: u8 = 14;
 const SERVE: u8 = 15;
+const LAUNCH: u8 = 16;
 
 /// In the first number of a bind: its mode, or that it stays; and the kind of the socket.
 const MODE_STAYS: u32 = 0xffff;
@@ -105,6 +108,7 @@ pub(super) enum Request<'a> {
     SetOption { name: i32, value: i32 },
     Load { what: &'a Path },
     Serve,
+    Launch { number: u32 },
 }
 
 impl<'a> Request<'a> {
@@ -145,6 +149,7 @@ impl<'a> Request<'a> {
             }
             Self::Load { what } => (LOAD, [0; 3], [what, none]),
             Self::Serve => (SERVE, [0; 3], [none, none]),
+            Self::Launch { number } => (LAUNCH, [number, 0, 0], [none, none]),
         };
         let paths = paths.map(|path| path.as_os_str().as_bytes());
         if paths.iter().any(|path| path.len() >= PATH_BYTES_MAX) {
@@ -197,6 +202,7 @@ impl<'a> Request<'a> {
             SET_OPTION => Self::SetOption { name: number(0) as i32, value: number(1) as i32 },
             LOAD => Self::Load { what: path },
             SERVE => Self::Serve,
+            LAUNCH => Self::Launch { number: number(0) },
             _ => return None,
         })
     }
@@ -228,6 +234,7 @@ mod tests {
             Request::SetOption { name: libc::SO_RCVBUFFORCE, value: -1 },
             Request::Load { what: Path::new("\u{1}bytes") },
             Request::Serve,
+            Request::Launch { number: 7 },
         ] {
             let bytes = request.encode().unwrap();
             assert!(bytes.len() <= REQUEST_BYTES_MAX);
@@ -235,7 +242,7 @@ mod tests {
             for cut in 0..HEAD_BYTES {
                 assert_eq!(Request::decode(&bytes[..cut]), None);
             }
-            let unknown = [&[16], &bytes[1..]].concat();
+            let unknown = [&[17], &bytes[1..]].concat();
             assert_eq!(Request::decode(&unknown), None);
             let mut long = bytes.clone();
             long[13..15].copy_from_slice(&u16::MAX.to_ne_bytes());

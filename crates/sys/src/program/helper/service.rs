@@ -12,8 +12,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::exit;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,8 +31,8 @@ use super::programs::run;
 use super::request::{Answer, Done, REQUEST_BYTES_MAX, Request};
 use crate::late::set_directly;
 use crate::privileges::{
-    Confinement, give_up, give_up_but_ports, give_up_but_programs, give_up_but_reading,
-    name_confinement,
+    Confinement, give_up, give_up_but_files, give_up_but_ports, give_up_but_programs,
+    give_up_but_reading, name_confinement,
 };
 use crate::rights;
 use crate::seqpacket::{DESCRIPTORS_MAX, Kind, SeqPacket, connected};
@@ -59,8 +59,8 @@ const CONNECTING: Duration = Duration::from_secs(10);
 const ENDING: Duration = Duration::from_secs(2);
 
 /// A request as it came.
-struct Asked<'a> {
-    request: Request<'a>,
+pub(super) struct Asked<'a> {
+    pub(super) request: Request<'a>,
     /// The files that came with it.
     files: Vec<OwnedFd>,
     /// Where the answer goes.
@@ -69,13 +69,13 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     /// Takes the first of its files.
-    fn file(&mut self) -> io::Result<OwnedFd> {
+    pub(super) fn file(&mut self) -> io::Result<OwnedFd> {
         if self.files.is_empty() { Err(refused()) } else { Ok(self.files.remove(0)) }
     }
 }
 
 /// Does what a request asks for.
-type Work = Box<dyn Fn(Asked<'_>) -> io::Result<Done> + Send + Sync>;
+pub(super) type Work = Box<dyn Fn(Asked<'_>) -> io::Result<Done> + Send + Sync>;
 
 /// A helper's process, as the job has it.
 pub(super) struct Process {
@@ -89,33 +89,42 @@ impl Process {
         options: HelperOptions,
         confine: impl FnOnce() -> io::Result<Confinement>,
     ) -> io::Result<Self> {
-        Self::fork(|| {
+        let begin = || {
             assert!(name_confinement(confine()?), "no confinement before the helper's");
             match options.porter {
                 Some(_) => give_up_but_ports()?,
                 None if options.only_reads() => give_up_but_reading()?,
+                None if options.has_files_of_others => give_up_but_files()?,
                 None => give_up()?,
             }
             Grants::try_out()?;
-            let HelperOptions { grants, sockets, porter, loader, .. } = options;
-            let allowed = Shared::new(grants, sockets);
+            let HelperOptions { grants, sockets, names, porter, loader, .. } = options;
+            let allowed = Shared::new(grants, sockets, names);
             let ports = Ports { porter, loader, is_served: AtomicBool::new(false) };
-            Ok(Box::new(move |asked| do_for_files(&allowed, &ports, asked)))
-        })
+            let work = move |asked: Asked<'_>| do_for_files(&allowed, &ports, asked);
+            Ok(Box::new(work) as Work)
+        };
+        Self::fork(begin, || {})
     }
 
     /// Starts the helper for the user's command.
     pub(super) fn for_commands(options: HelperOptions) -> io::Result<Self> {
-        Self::fork(|| {
+        let begin = || {
             let grants = Grants::new(options.grants.clone());
             assert!(name_confinement(Confinement::default()), "no confinement before the helper's");
             give_up_but_programs()?;
-            Ok(Box::new(move |asked| run_command(&grants, &options, asked)))
-        })
+            let work = move |asked: Asked<'_>| run_command(&grants, &options, asked);
+            Ok(Box::new(work) as Work)
+        };
+        Self::fork(begin, || {})
     }
 
-    /// Forks a helper that makes its `Work` and confines itself by `begin`.
-    fn fork(begin: impl FnOnce() -> io::Result<Work>) -> io::Result<Self> {
+    /// Forks a helper that makes its `Work` and confines itself by `begin`. It calls `leave` when
+    /// the job has ended.
+    pub(super) fn fork(
+        begin: impl FnOnce() -> io::Result<Work>,
+        leave: impl FnMut() + Send + 'static,
+    ) -> io::Result<Self> {
         let [ours, theirs] = SeqPacket::pair()?;
         // Set before the job may send: each request has its sender's process.
         set_socket_passcred(&theirs, true)?;
@@ -124,7 +133,7 @@ impl Process {
         // libc frees its own in the new process, which never returns from here.
         let process = match unsafe { libc::fork() } {
             -1 => return Err(io::Error::last_os_error()),
-            0 => serve_job(theirs, job, begin),
+            0 => serve_job(theirs, job, begin, leave),
             process => Pid::from_raw(process).expect("a new process has a number"),
         };
         drop(theirs);
@@ -161,16 +170,21 @@ impl Process {
 
 /// Runs a helper until the job ends, and never returns. The job hears 0, or the number of the error
 /// that kept the helper from starting.
-#[expect(clippy::disallowed_methods, reason = "what the job owns has copies here: they stay")]
-fn serve_job(socket: SeqPacket, job: Pid, begin: impl FnOnce() -> io::Result<Work>) -> ! {
-    let socket = Arc::new(socket);
+fn serve_job(
+    socket: SeqPacket,
+    job: Pid,
+    begin: impl FnOnce() -> io::Result<Work>,
+    leave: impl FnMut() + Send + 'static,
+) -> ! {
+    let (socket, leave) = (Arc::new(socket), Arc::new(Mutex::new(leave)));
     let begun = leave_the_job(&socket, job).and_then(|process| {
         let work = Arc::new(begin()?);
         for _ in 0..THREADS {
-            let (socket, work) = (Arc::clone(&socket), Arc::clone(&work));
+            let (socket, work, leave) =
+                (Arc::clone(&socket), Arc::clone(&work), Arc::clone(&leave));
             thread::Builder::new().name("helper".to_owned()).spawn(move || {
                 serve(&socket, job, &work);
-                exit(0) // without this thread the job would wait for ever
+                end(&leave) // without this thread the job would wait for ever
             })?;
         }
         Ok(process)
@@ -185,6 +199,14 @@ fn serve_job(socket: SeqPacket, job: Pid, begin: impl FnOnce() -> io::Result<Wor
             thread::sleep(Duration::from_millis(10));
         }
     }
+    end(&leave)
+}
+
+/// Ends a helper's process. The first thread calls `leave`, and the others wait for the end.
+#[expect(clippy::disallowed_methods, reason = "what the job owns has copies here: they stay")]
+fn end(leave: &Mutex<impl FnMut()>) -> ! {
+    let mut leave = leave.lock().unwrap_or_else(PoisonError::into_inner);
+    leave();
     exit(0)
 }
 
@@ -312,7 +334,7 @@ fn do_for_files(allowed: &Shared, ports: &Ports, mut asked: Asked<'_>) -> io::Re
         Request::Find { path, follows_links } => grants.find(path, follows_links)?.into(),
         Request::Connect { path, kind, timeout } => {
             // The job may not choose what it connects to.
-            let is_listed = now.sockets.iter().any(|listed| listed == path);
+            let is_listed = now.has_socket(path);
             let socket = if is_listed { grants.find(path, false)? } else { return Err(refused()) };
             connect(&socket, kind, timeout)?
         }

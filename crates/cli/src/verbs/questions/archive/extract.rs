@@ -1,6 +1,5 @@
 //! `burstline extract`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::slice;
@@ -13,6 +12,7 @@ use burstline_port::{
     Capture, Chosen, OpenOptions, PortTable, Selection, catalogued, choose, is_index_stale,
     open_chosen, open_sink, write_index,
 };
+use burstline_sys::late;
 use burstline_wire::hash::HashKind;
 
 use super::{code, find, without_rights};
@@ -31,6 +31,8 @@ const PORTS_SHOWN: usize = 20;
 pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
     let files = &args.files;
     let stop = signals::stop_flag(files.quiet)?;
+    // A helper opens files, and writes catalogues and indexes.
+    confinement::give_up()?;
     let write = args.write.as_deref();
     let sink = write.map(|path| address_of(path, args.format)).transpose()?;
     let stream = sink.as_ref().map_or(Stream::Stdout, |sink| Stream::beside(slice::from_ref(sink)));
@@ -55,7 +57,6 @@ pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
     let sink = sink.map(|sink| open_sink(&sink, &options)).transpose();
     let sink = sink.map_err(EngineError::from)?;
     let table = &options.table;
-    confinement::give_up()?;
     let Attempt { mut extracted, failure } =
         without_rights(|| Ok(try_extract(source, sink, table, &stop)))?;
     if extracted.packets == 0 {
@@ -113,7 +114,7 @@ fn captures(args: &FilesArgs, stop: &AtomicBool) -> Result<Vec<Capture>, Failure
 
 /// Whether a path is there, but is no regular file. One that a ring has removed meanwhile is none.
 fn is_pipe(path: &Path) -> bool {
-    path.as_os_str() == "-" || fs::metadata(path).is_ok_and(|found| !found.is_file())
+    path.as_os_str() == "-" || late::metadata(path).is_ok_and(|found| !found.is_file())
 }
 
 fn selection(args: &ExtractArgs, captures: &[Capture]) -> Result<Selection, Failure> {

@@ -7,6 +7,7 @@ use burstline_port::{NotIndexed, write_index};
 
 use super::{code, for_each};
 use crate::args::IndexArgs;
+use crate::confinement;
 use crate::failure::{Failure, complain};
 use crate::{signals, view};
 
@@ -14,6 +15,8 @@ use crate::{signals, view};
 pub(crate) fn index(args: &IndexArgs) -> Result<ExitCode, Failure> {
     let files = &args.files;
     let stop = signals::stop_flag(files.quiet)?;
+    // A helper opens the files and writes the indexes.
+    confinement::give_up()?;
     let (made, is_whole) = for_each(files, &stop, |path, watch| {
         let made = write_index(path, watch).map_err(EngineError::from)?;
         let name = path.display();

@@ -21,6 +21,8 @@ use crate::view::{Stream, archive};
 pub(crate) fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
     let files = &args.files;
     let stop = signals::stop_flag(files.quiet)?;
+    // A helper opens the files.
+    confinement::give_up()?;
     let sink = address_of(&args.write, args.format)?;
     let stream = Stream::beside(slice::from_ref(&sink));
     let (stop_flag, output) = (Some(Arc::clone(&stop)), args.links.options());
@@ -40,7 +42,6 @@ pub(crate) fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
         !stop.load(Relaxed)
     };
     let sink = open_sink(&sink, &options).map_err(EngineError::from)?;
-    confinement::give_up()?;
     let recovered =
         without_rights(|| burstline_engine::recover(readers, &options, sink, &mut watch));
     bar.clear();

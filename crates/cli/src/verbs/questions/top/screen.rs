@@ -26,7 +26,6 @@ use ratatui::{Terminal, TerminalOptions, Viewport};
 use super::board::Series;
 use super::draw::{self, Sight};
 use super::source::Source;
-use crate::confinement::give_up;
 use crate::failure::Failure;
 use crate::signals;
 
@@ -90,7 +89,6 @@ pub(super) fn watch(source: Source, mut series: Series, every: Duration) -> Resu
     started.map_err(|error| Failure::new(format!("start the thread `follow`: {error}")))?;
     let failed = |error: io::Error| Failure::new(format!("the terminal: {error}"));
     let mut screen = Screen::open().map_err(failed)?;
-    give_up()?;
     let mut sight = Sight { has_colors: has_colors(), ..Sight::default() };
     let mut board = series.board();
     let mut is_drawn = false;

@@ -1,0 +1,181 @@
+//! What verbs take that are no jobs and ask: of files, publishers, or machines.
+//!
+//! Decision 0069: all their threads give up their rights first, so a helper does all of this.
+
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use burstline_port::{CATALOGUE, SetPlaces, index_path, striped_paths};
+use burstline_share::{folders_of_names, is_name};
+use burstline_sys::direct::is_own_descriptor;
+use burstline_sys::helper::{Grant, GrantKind, Names};
+use burstline_sys::inode::folder_of;
+use burstline_sys::privileges::Need;
+
+use super::super::places::{links_in, make_folder_of_names, places_of};
+use super::{RINGS_MOST, Wants};
+use crate::args::{Doctor, FetchArgs, FilesArgs, Lab, NOTHING, Verb};
+use crate::verbs::top_port;
+
+impl Wants {
+    /// The same for verbs that are no jobs and ask others.
+    pub(super) fn of_asking(verb: &Verb) -> Option<Self> {
+        let mut wants = Self::default();
+        match verb {
+            Verb::Extract(args) => {
+                wants.read_archive(&args.files);
+                wants.write_hints(&args.files);
+                wants.write_later(args.write.as_deref());
+            }
+            Verb::Recover(args) => {
+                wants.read_archive(&args.files);
+                wants.has_files_of_others = true;
+                wants.write_later(Some(&args.write));
+            }
+            Verb::Info(args) => wants.read_archive(&args.files),
+            Verb::Check(args) => {
+                wants.read_archive(&args.files);
+                // A file that is not named may fill a gap.
+                let is_file = |target: &&Path| !target.is_dir();
+                let files = args.files.files.iter().map(Path::new).filter(is_file);
+                let folders: BTreeSet<_> = files.map(folder_of).collect();
+                folders.into_iter().for_each(|folder| wants.read_near(folder));
+            }
+            Verb::Index(args) => {
+                wants.read_archive(&args.files);
+                wants.write_hints(&args.files);
+            }
+            // Its thread that opens ports and files keeps its rights: it opens more later.
+            Verb::Demo(_) => wants.calls.push(Need::Maps),
+            Verb::Doctor(args) => {
+                if let Some(Doctor::Logs(args)) = &args.about {
+                    wants.ask_publishers(args.name.as_deref());
+                }
+            }
+            Verb::Extcap(args) if args.extcap_interfaces => wants.ask_publishers(None),
+            // It executes `capture`, which names its own.
+            Verb::Extcap(_) => {}
+            Verb::Top(args) => {
+                if args.address.is_none() {
+                    wants.ask_publishers(None);
+                }
+                wants.tcp_ports.extend(args.address.as_deref().and_then(top_port));
+                // Without a terminal as its input it reads keys from /dev/tty.
+                let has_keys =
+                    io::stdin().is_terminal() || args.once || !io::stdout().is_terminal();
+                wants.opens_anything = !has_keys;
+                wants.calls.push(Need::Collector);
+            }
+            // It answers for a service, over connections that the service makes. The service
+            // itself reads nothing of others.
+            Verb::Run(args) if args.answers => {}
+            Verb::Lab(args) => match &args.what {
+                Lab::Rfc2544(args) => {
+                    wants.use_ports(args.tx.iter().chain(&args.rx));
+                    // It opens its ports again for each trial.
+                    wants.opens_ports_later = true;
+                    // Beside a device that it starts, its own ports are `xdp:`.
+                    wants.calls.push(Need::Maps);
+                }
+                _ => return None,
+            },
+            _ => return None,
+        }
+        Some(wants)
+    }
+
+    /// What a fetch takes: `folder` for what sensors send, and a file for all of it.
+    pub(in super::super) fn of_fetch(args: &FetchArgs, folder: &Path) -> Self {
+        let mut wants = Self { takes_user: true, ..Self::default() };
+        wants.grant(folder.to_owned(), GrantKind::Write);
+        wants.write_later(Some(&args.write));
+        wants
+    }
+
+    /// Captures that are opened one after another. All of them may be root's alone.
+    fn read_archive(&mut self, args: &FilesArgs) {
+        self.takes_user = true;
+        for target in &args.files {
+            let target = target.strip_prefix("set:").unwrap_or(target);
+            self.takes_descriptors |= is_own_descriptor(Path::new(target));
+            let mut paths = SetPlaces::of(target).paths;
+            // A helper leaves no folder that it may read.
+            paths.extend(paths.clone().iter().flat_map(|path| links_in(path)));
+            if paths.is_empty() {
+                // No regular file: a pipe, or nothing, which opening it says.
+                let path = Path::new(target);
+                paths = vec![path.to_owned(), folder_of(path).to_owned()];
+            }
+            paths.iter().for_each(|path| self.read_near(path));
+        }
+    }
+
+    /// The indexes beside such captures, and the catalogues of their folders.
+    fn write_hints(&mut self, args: &FilesArgs) {
+        self.has_files_of_others = true;
+        let of_indexes = index_path(Path::new("")).to_string_lossy().into_owned();
+        for target in &args.files {
+            let target = target.strip_prefix("set:").unwrap_or(target);
+            for path in SetPlaces::of(target).paths {
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                // Of a folder or a pattern, any file may be a capture.
+                let (folder, prefix) = match path.is_dir() {
+                    true => (path, ""),
+                    false => (folder_of(&path).to_owned(), &name[..]),
+                };
+                self.grant_names(folder.clone(), prefix, &of_indexes);
+                self.grant_names(folder, CATALOGUE, CATALOGUE);
+            }
+        }
+    }
+
+    /// Files of a folder whose names begin and end so.
+    fn grant_names(&mut self, folder: PathBuf, prefix: &str, suffix: &str) {
+        let grant = Grant::of(folder, GrantKind::Write);
+        let [name_prefix, name_suffix] = [prefix, suffix].map(str::to_owned);
+        self.grants.push(Grant { name_prefix, name_suffix, is_deep: false, ..grant });
+    }
+
+    /// An output that is opened when packets are known.
+    fn write_later(&mut self, path: Option<&str>) {
+        let Some(path) = path.filter(|path| !["-", NOTHING].contains(path)) else { return };
+        self.takes_user = true;
+        self.takes_descriptors |= is_own_descriptor(Path::new(path));
+        self.rings = RINGS_MOST;
+        // Invalid paths are rejected where they are used.
+        for path in striped_paths(path).unwrap_or_default() {
+            self.grant_sink(Path::new(&path));
+        }
+    }
+
+    /// A file, or the files of a folder, but not of folders in it.
+    pub(super) fn read_near(&mut self, path: &Path) {
+        let grant = Grant::of(path.to_owned(), GrantKind::Read);
+        self.grants.push(Grant { is_deep: false, ..grant });
+    }
+
+    /// A publisher, or all that there are at some time.
+    fn ask_publishers(&mut self, name: Option<&str>) {
+        self.takes_user = true;
+        self.has_files_of_others = true;
+        self.late.has_names = true;
+        match name {
+            Some(name) => {
+                let places = places_of(name);
+                places.iter().for_each(|path| self.grant(path.clone(), GrantKind::Socket));
+                self.sockets.extend(places);
+            }
+            None => {
+                make_folder_of_names();
+                let folders = folders_of_names();
+                for folder in &folders {
+                    // That of root may be made later.
+                    let there = folder.ancestors().find(|place| place.is_dir());
+                    self.read_near(there.unwrap_or(folder));
+                }
+                self.names = Some(Names { folders, is_name });
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The process that starts programs for a job whose threads have given up their rights.
+//!
+//! ```text
+//!   job ── the number of a command, two outputs, one end of a socket pair ──► launcher
+//!    ▲                                                                          │ starts it
+//!    └── how it ended, by the socket; if the job closes it, the program is killed ──┘
+//! ```
+//!
+//! The launcher knows all commands from its start, and a request has only a number: whoever takes
+//! over the job starts nothing else. It reads nothing that the programs write. It keeps its user
+//! and has no capabilities; it has no ruleset and no list of calls, because programs need more.
+//!
+//! A folder for what the programs write belongs to the launcher, which removes it when the job has
+//! ended, also by SIGKILL.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+use rustix::net::{Shutdown, shutdown};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::grants::refused;
+use super::request::{Answer, Done, Request};
+use super::service::{Asked, Process, Work};
+use super::{ask, ended};
+use crate::privileges::{Confinement, give_up_but_programs, name_confinement};
+use crate::seqpacket::SeqPacket;
+
+static LAUNCHER: OnceLock<Launcher> = OnceLock::new();
+
+struct Launcher {
+    process: Process,
+    commands: Vec<Vec<OsString>>,
+}
+
+/// Starts the launcher of this process: it starts these commands, programs with their arguments,
+/// each as often as it is asked. When the job has ended it removes `folder` with all that is in it.
+/// Call it before other threads start, and before a confinement is named.
+///
+/// # Errors
+/// Errors from the kernel: no process can be started.
+///
+/// Cost: some milliseconds, once.
+pub fn start(commands: Vec<Vec<OsString>>, folder: PathBuf) -> io::Result<()> {
+    let running = Running::default();
+    let (known, started) = (commands.clone(), running.clone());
+    let begin = || -> io::Result<_> {
+        assert!(name_confinement(Confinement::default()), "no confinement before the launcher's");
+        give_up_but_programs()?;
+        let work = move |asked: Asked<'_>| launch(&known, &started, asked);
+        Ok(Box::new(work) as Work)
+    };
+    let leave = move || {
+        running.kill();
+        let _ = fs::remove_dir_all(&folder); // an error means that it is gone already
+    };
+    let process = Process::fork(begin, leave)?;
+    assert!(LAUNCHER.set(Launcher { process, commands }).is_ok(), "a process has one launcher");
+    Ok(())
+}
+
+/// Ends the launcher of this process, if it has one, and waits for it.
+pub(super) fn end() {
+    LAUNCHER.get().iter().for_each(|launcher| launcher.process.end());
+}
+
+/// A program that runs beside the job.
+#[derive(Debug)]
+pub struct Program {
+    how: How,
+    status: Option<ExitStatus>,
+}
+
+#[derive(Debug)]
+enum How {
+    /// This process started it.
+    Child(Child),
+    /// The launcher did.
+    Launched(SeqPacket),
+}
+
+impl Program {
+    /// Starts a program with its arguments, without input: by the launcher, if there is one.
+    ///
+    /// # Errors
+    /// Errors from the kernel: `NotFound`; `PermissionDenied` if the launcher does not know the
+    /// command.
+    pub fn start(command: &[OsString], output: OwnedFd, errors: OwnedFd) -> io::Result<Self> {
+        let how = match LAUNCHER.get() {
+            Some(launcher) => How::Launched(launcher.launch(command, &output, &errors)?),
+            None => How::Child(started(command, output, errors)?),
+        };
+        Ok(Self { how, status: None })
+    }
+
+    /// Returns how it ended, or `None` if it still runs.
+    ///
+    /// # Errors
+    /// Errors from the kernel; the launcher has ended.
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        if self.status.is_none() {
+            self.status = match &mut self.how {
+                How::Child(child) => child.try_wait()?,
+                How::Launched(socket) => said_by(socket)?,
+            };
+        }
+        Ok(self.status)
+    }
+
+    /// Kills it, if it still runs.
+    pub fn kill(&mut self) {
+        match &mut self.how {
+            How::Child(child) => {
+                // It may have ended already; then both calls do nothing.
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            How::Launched(socket) => drop(shutdown(socket, Shutdown::Both)),
+        }
+    }
+}
+
+/// Returns the status that the launcher has sent, if it has.
+fn said_by(socket: &SeqPacket) -> io::Result<Option<ExitStatus>> {
+    let mut ends = [PollFd::new(socket, PollFlags::IN)];
+    if retry_on_intr(|| poll(&mut ends, Some(&Timespec::default())))? == 0 {
+        return Ok(None);
+    }
+    let mut room = Answer::default().encode();
+    match socket.receive(&mut room, None)?.bytes == room.len() {
+        true => Ok(Some(ExitStatus::from_raw(Answer::decode(room).status))),
+        false => Err(ended()),
+    }
+}
+
+impl Launcher {
+    fn launch(
+        &self,
+        command: &[OsString],
+        output: &OwnedFd,
+        errors: &OwnedFd,
+    ) -> io::Result<SeqPacket> {
+        let number = self.commands.iter().position(|known| known == command).ok_or_else(refused)?;
+        let [here, there] = SeqPacket::pair()?;
+        let request = Request::Launch { number: number as u32 };
+        ask(&self.process.socket, &request, &[output.as_fd(), errors.as_fd(), there.as_fd()])?;
+        Ok(here)
+    }
+}
+
+fn started(command: &[OsString], output: OwnedFd, errors: OwnedFd) -> io::Result<Child> {
+    let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(output).stderr(errors).spawn()
+}
+
+/// The programs of a launcher that have not ended.
+#[derive(Clone, Default)]
+struct Running(Arc<Mutex<Vec<Arc<OwnedFd>>>>);
+
+impl Running {
+    fn programs(&self) -> MutexGuard<'_, Vec<Arc<OwnedFd>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn kill(&self) {
+        for program in self.programs().iter() {
+            let _ = pidfd_send_signal(program, Signal::KILL); // it may have ended
+        }
+    }
+}
+
+/// In the launcher: starts the command of a request, and a thread that waits for its end.
+fn launch(commands: &[Vec<OsString>], running: &Running, mut asked: Asked<'_>) -> io::Result<Done> {
+    let Request::Launch { number } = asked.request else { return Err(refused()) };
+    let command = commands.get(number as usize).ok_or_else(refused)?;
+    let (output, errors, job) = (asked.file()?, asked.file()?, asked.file()?);
+    // The lock is held until it is known, so that none is left when the launcher ends.
+    let mut programs = running.programs();
+    let mut child = started(command, output, errors)?;
+    let process = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+        Ok(process) => Arc::new(process),
+        Err(error) => {
+            child.kill()?;
+            child.wait()?;
+            return Err(error.into());
+        }
+    };
+    programs.push(Arc::clone(&process));
+    drop(programs);
+    let running = running.clone();
+    thread::Builder::new().name("program".to_owned()).spawn(move || {
+        watch(child, &process, job.into());
+        running.programs().retain(|one| !Arc::ptr_eq(one, &process));
+    })?;
+    Ok(Done::default())
+}
+
+/// Waits until the program ends, or the job no longer waits for it.
+fn watch(mut child: Child, process: &OwnedFd, job: SeqPacket) {
+    let mut ends = [PollFd::new(process, PollFlags::IN), PollFd::new(&job, PollFlags::empty())];
+    let polled = retry_on_intr(|| poll(&mut ends, None));
+    if polled.is_err() || !ends[0].revents().contains(PollFlags::IN) {
+        let _ = child.kill(); // it may have ended already
+    }
+    if let Ok(status) = child.wait() {
+        let answer = Answer { error: 0, status: status.into_raw() };
+        let _ = job.send(&answer.encode(), &[]); // the job may be gone
+    }
+}
