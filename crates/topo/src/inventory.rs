@@ -15,6 +15,7 @@
 mod cards;
 mod cores;
 mod interfaces;
+mod outline;
 mod settings;
 
 use std::path::Path;
@@ -27,6 +28,7 @@ use burstline_sys::topology::{HugePages, Topology, TopologyError};
 
 use crate::files::Files;
 pub use cards::{Card, Group, Lenders, PciId, Presence};
+pub use outline::{Outline, OutlineCore};
 
 /// A machine, as this process sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,8 +51,8 @@ pub struct Inventory {
     pub interfaces: Vec<Interface>,
     /// The network cards on the PCI bus, with any driver.
     pub cards: Vec<Card>,
-    /// The kernel's drivers that hand a card to a program.
-    pub lenders: Lenders,
+    /// The kernel's drivers that hand a card to a program; `None` if cards were not read.
+    pub lenders: Option<Lenders>,
     /// Huge pages of the whole machine, by ascending size.
     pub huge_pages: Vec<HugePages>,
     /// The machine's settings.
@@ -170,8 +172,8 @@ pub struct Settings {
     pub has_numa_balancing: Option<bool>,
     /// Flows that the machine steers to their readers' cores.
     pub steered_flows: Option<u64>,
-    /// Whether irqbalance runs.
-    pub has_irqbalance: bool,
+    /// Whether irqbalance runs; `None` if processes were not read.
+    pub has_irqbalance: Option<bool>,
     /// Size of the swap space, in bytes.
     pub swap_bytes: u64,
     /// Memory limit of this process and its group in bytes, and the file with the limit.
@@ -195,27 +197,49 @@ impl Inventory {
         Ok(inventory)
     }
 
+    /// Reads what a plan for a job with these interfaces needs of this machine. Other interfaces,
+    /// cards and whether irqbalance runs are not read. Cost: a millisecond, and more with many
+    /// cores or processes.
+    ///
+    /// # Errors
+    /// See [`read_from`](Self::read_from).
+    pub fn read_for(names: &[&str]) -> Result<Self, TopologyError> {
+        let files = Files::below(Path::new("/"));
+        let mut inventory = Self::planned(&files, |name| names.contains(&name))?;
+        inventory.taken = settings::taken_cores(&files);
+        Ok(inventory)
+    }
+
     /// Reads a machine below `root`, which replaces `/`.
     ///
     /// # Errors
     /// Files about nodes, cores or huge pages do not have the kernel's format.
     pub fn read_from(root: &Path) -> Result<Self, TopologyError> {
         let files = Files::below(root);
+        let mut inventory = Self::planned(&files, |_| true)?;
+        inventory.cards = cards::cards(&files);
+        inventory.lenders = Some(cards::lenders(&files));
+        inventory.settings.has_irqbalance = Some(settings::has_irqbalance(&files));
+        Ok(inventory)
+    }
+
+    /// Reads what a plan needs, with the interfaces that `is_wanted` names.
+    fn planned(files: &Files, is_wanted: impl Fn(&str) -> bool) -> Result<Self, TopologyError> {
         let topology = Topology::read_from(&files.path("sys"))?;
-        let allowed = cores::allowed(&files, &topology);
+        let outline = Outline::below(files)?;
         Ok(Self {
             kernel: files.text("proc/sys/kernel/osrelease").unwrap_or_default(),
             processor: files.field("proc/cpuinfo", "model name"),
-            nodes: cores::nodes(&files, &topology),
-            cores: cores::cores(&files, &topology, &allowed),
+            nodes: cores::nodes(files, &topology),
+            cores: cores::cores(files, &outline),
             offline: files.list("sys/devices/system/cpu/offline").unwrap_or_default(),
-            allowed,
+            allowed: outline.allowed,
             taken: Vec::new(),
-            interfaces: interfaces::interfaces(&files),
-            cards: cards::cards(&files),
-            lenders: cards::lenders(&files),
+            interfaces: interfaces::interfaces(files, is_wanted),
+            cards: Vec::new(),
+            lenders: None,
             huge_pages: topology.huge_pages,
-            settings: settings::settings(&files),
+            settings: settings::settings(files),
         })
     }
 

@@ -6,6 +6,8 @@
 //!   in their place)            └► findings() ─────► Finding: defect, its cost, its fix
 //! ```
 //!
+//! Most jobs need no plan: they read an [`Outline`], and look no further.
+//!
 //! All of it is plain data, read once and never refreshed. This crate changes no setting and starts
 //! no thread. The code that carries out a plan also asks the kernel whether the result matches it.
 //!
@@ -36,8 +38,8 @@ pub use findings::{
     Dpdk, DpdkDriver, FAR_SOURCE, Finding, KERNEL_NEEDS, KernelNeed, dpdk_findings, findings,
 };
 pub use inventory::{
-    Attached, Cache, Card, Core, Group, Interface, Interrupt, Inventory, Lenders, Node, PciId,
-    Presence, ReceiveQueue, Settings, TransmitQueue,
+    Attached, Cache, Card, Core, Group, Interface, Interrupt, Inventory, Lenders, Node, Outline,
+    OutlineCore, PciId, Presence, ReceiveQueue, Settings, TransmitQueue,
 };
 pub use notation::{Placement, PlacementError};
 pub use plan::{

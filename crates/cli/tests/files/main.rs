@@ -11,6 +11,7 @@ mod filters;
 mod generate;
 mod generate_faults;
 mod merge;
+mod opens;
 mod outputs;
 mod replay;
 mod traffic;

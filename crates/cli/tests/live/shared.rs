@@ -4,8 +4,9 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::process::Command;
 
+use crate::support::rights::{can_trace, traced};
 use crate::support::sharing::{Names, pcap_header, pcap_packets, reader_of};
-use crate::support::{PROGRAM, REAL, REAL_PACKETS, is_root, judged_packets, other};
+use crate::support::{Directory, PROGRAM, REAL, REAL_PACKETS, is_root, judged_packets, other};
 use burstline_skip::skip;
 use serde_json::Value;
 
@@ -269,4 +270,18 @@ fn a_socket_is_for_whom_it_was_made_for() {
         publisher.signal("-INT");
         publisher.end();
     }
+}
+
+#[test]
+fn a_request_to_the_helper_that_the_kernel_refuses_once_leaves_no_name() {
+    if !can_trace() {
+        return;
+    }
+    let directory = Directory::new("refused");
+    // The job's first message has the name made, its second one has it removed.
+    let refused = ["-e", "trace=sendmsg", "-e", "inject=sendmsg:error=ENOBUFS:when=2"];
+    let job = ["count", REAL, "--publish", "tap", "--pages", "4k", "--buffer", "4m"];
+    let lines = traced(&directory, &refused, &job);
+    assert!(lines.contains("INJECTED"), "{lines}");
+    assert!(!fs::exists(directory.file("tap")).unwrap(), "{lines}");
 }

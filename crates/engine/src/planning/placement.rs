@@ -10,7 +10,8 @@ use burstline_sys::affinity::CoreId;
 use burstline_sys::memory::NodeId;
 use burstline_sys::topology::TopologyError;
 use burstline_topo::{
-    Inventory, LogSharing, Placement, Plan, PlanError, PlanRequest, PlannedLog, SourceRequest, plan,
+    Inventory, LogSharing, Outline, Placement, Plan, PlanError, PlanRequest, PlannedLog,
+    SourceRequest, plan,
 };
 
 use crate::{LogHome, Threads};
@@ -120,7 +121,7 @@ impl Placed {
 
 impl PlacementRequest {
     /// Places a job with a thread for each of `ports`, and its workers: as the user requests, by a
-    /// plan, or not at all. Cost: reads the machine's topology from the system.
+    /// plan, or not at all. Cost: reads the nodes from the system; for a plan, all that it uses.
     ///
     /// # Errors
     /// If the machine lacks what was requested, or its topology cannot be read.
@@ -138,17 +139,19 @@ impl PlacementRequest {
         workers: &Workers,
         receivers: usize,
     ) -> Result<Placed, PlaceError> {
-        let inventory = Inventory::read()?;
+        // Most jobs need no plan. What only a plan uses is read only then.
+        let outline = Outline::read()?;
         self.check(workers)?;
         if !self.cores.is_empty() && !self.is_forced() {
-            return Ok(self.on_cores(&inventory, workers));
+            return Ok(self.on_cores(&outline, workers));
         }
-        let has_isolated = inventory.cores.iter().any(|core| core.is_isolated && core.is_usable);
+        let has_isolated = outline.cores.iter().any(|core| core.is_isolated && core.is_usable);
         let has_cores = self.wants_cores || !self.cores.is_empty();
         let is_asked = has_cores || self.node.is_some() || self.is_forced();
-        if !is_asked && inventory.nodes.len() == 1 && !has_isolated {
+        if !is_asked && outline.nodes.len() == 1 && !has_isolated {
             return Ok(self.unplaced(Vec::new()));
         }
+        let inventory = Inventory::read_for(&interface_names(ports))?;
         match plan(&inventory, &self.plan_request(ports, &inventory, workers, receivers)) {
             Ok(plan) => Ok(self.followed(&plan, &inventory)),
             // With more threads than cores, the kernel distributes them better than a plan.
@@ -180,13 +183,13 @@ impl PlacementRequest {
     }
 
     /// Places the job on the cores that the user named.
-    fn on_cores(&self, inventory: &Inventory, workers: &Workers) -> Placed {
+    fn on_cores(&self, outline: &Outline, workers: &Workers) -> Placed {
         // The last cores are for the workers; without workers `receivers` has no meaning.
         let receivers = self.cores.len().saturating_sub(workers.count).max(1);
-        let last = self.cores.last().and_then(|core| Some(inventory.core(*core)?.node));
+        let last = self.cores.last().and_then(|core| outline.node_of(*core));
         let is_each = self.node.is_none() && workers.sharing == LogSharing::Copy;
-        let node_of = |core: &CoreId| inventory.core(*core).map(|core| core.node);
-        let core_nodes = self.cores.iter().map(node_of).collect::<Option<_>>();
+        let core_nodes =
+            self.cores.iter().map(|core| outline.node_of(*core)).collect::<Option<_>>();
         Placed {
             threads: Threads { cores: self.cores.clone(), receivers, ..self.threads.clone() },
             log_node: self.node.or(last),
@@ -262,6 +265,12 @@ impl PlacementRequest {
 
 fn home_of(log: &PlannedLog, plan: &Plan) -> LogHome {
     LogHome { node: log.node, is_far: plan.threads[log.writer].node != log.node }
+}
+
+/// Returns the names that interfaces of these ports may have.
+fn interface_names(ports: &[Address]) -> Vec<&str> {
+    let bare = ports.iter().filter(|address| address.is_bare()).map(Address::target);
+    bare.chain(ports.iter().filter_map(|address| Some(address.interface()?.0))).collect()
 }
 
 /// Describes sources for a plan: the interface, and the queues that are separate ports.

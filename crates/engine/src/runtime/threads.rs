@@ -7,8 +7,7 @@ use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::NodeId;
 use burstline_sys::privileges::{self, Held};
 use burstline_sys::scheduling::{self, SchedulingClass};
-use burstline_sys::stack;
-use burstline_sys::topology::Topology;
+use burstline_sys::{stack, topology};
 
 use crate::EngineError;
 use crate::report::ThreadPlace;
@@ -80,8 +79,7 @@ impl Threads {
         if self.class != SchedulingClass::Normal {
             scheduling::set_class(self.class)?;
         }
-        let runs_on = affinity::current_core();
-        let node = Topology::read().ok().and_then(|topology| topology.node_of(runs_on));
+        let node = topology::node_of(affinity::current_core());
         let stack_node = self.settle_stack(index, core.and(node))?;
         let (name, class, stack) = (name.to_owned(), self.class, BTreeMap::new());
         let rights = Held::default();

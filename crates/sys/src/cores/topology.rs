@@ -14,6 +14,7 @@
 //! Source: the kernel's Documentation/ABI/stable/sysfs-devices-node and
 //! Documentation/admin-guide/mm/hugetlbpage.rst.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -86,16 +87,11 @@ impl Topology {
     /// # Errors
     /// [`TopologyError`] for the first file that is missing or is not what the kernel writes.
     pub fn read_from(root: &Path) -> Result<Self, TopologyError> {
-        let mut nodes = Vec::new();
-        for id in node_ids(root)? {
-            let directory = node_directory(root, id);
-            let cores = match directory.exists() {
-                true => read_cores(&directory.join("cpulist"))?,
-                false => read_cores(&root.join("devices/system/cpu/online"))?,
-            };
+        let node = |(id, cores)| {
             let huge_pages = read_pools(&pools(root, Some(id)))?;
-            nodes.push(Node { id, cores, huge_pages });
-        }
+            Ok(Node { id, cores, huge_pages })
+        };
+        let nodes = node_cores(root)?.into_iter().map(node).collect::<Result<_, _>>()?;
         let huge_pages = read_pools(&pools(root, None))?;
         Ok(Self { nodes, huge_pages })
     }
@@ -128,6 +124,38 @@ impl HugePages {
             promised: if promised.exists() { read_number(&promised)? } else { 0 },
         })
     }
+}
+
+/// Returns the nodes below `root`, which stands for `/sys`, and the cores of each, both ascending.
+/// At least one node. Cost: reads a file for each node.
+///
+/// # Errors
+/// As [`Topology::read_from`].
+pub fn node_cores(root: &Path) -> Result<Vec<(NodeId, Vec<CoreId>)>, TopologyError> {
+    let node = |id| {
+        let directory = node_directory(root, id);
+        let cores = match directory.exists() {
+            true => read_cores(&directory.join("cpulist"))?,
+            false => read_cores(&root.join("devices/system/cpu/online"))?,
+        };
+        Ok((id, cores))
+    };
+    node_ids(root)?.into_iter().map(node).collect()
+}
+
+/// Returns the node of a core of this machine, or `None` if there is no such core. Cost: lists one
+/// folder.
+pub fn node_of(core: CoreId) -> Option<NodeId> {
+    node_below(Path::new(SYS), core)
+}
+
+/// A kernel with NUMA puts a link to the core's node into the core's folder. Source:
+/// drivers/base/node.c, `register_cpu_under_node`.
+fn node_below(root: &Path, core: CoreId) -> Option<NodeId> {
+    let folder = root.join(format!("devices/system/cpu/cpu{core}"));
+    let names = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.file_name());
+    let node = |name: OsString| name.to_str()?.strip_prefix("node")?.parse().ok();
+    Some(NodeId(names.filter_map(node).next().unwrap_or(0)))
 }
 
 /// Returns the nodes of this machine, ascending.

@@ -325,10 +325,12 @@ fn ask(
     files: &[BorrowedFd<'_>],
 ) -> io::Result<(Done, SeqPacket)> {
     let [here, there] = SeqPacket::pair()?;
-    let descriptors = [&[there.as_fd()], files].concat();
-    socket.send(&request.encode()?, &descriptors).map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => ended(),
-        _ => error,
+    let (message, descriptors) = (request.encode()?, [&[there.as_fd()], files].concat());
+    let send = || socket.send(&message, &descriptors);
+    send().or_else(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Err(ended()),
+        // The kernel may lack memory for a moment. A name that nobody removes would stay.
+        _ => send(),
     })?;
     // From here only the helper has it, so its end is seen.
     drop(there);

@@ -74,9 +74,10 @@ fn finding(inventory: &Inventory, card: &Card, dpdk: Option<Dpdk<'_>>) -> Findin
         return obstacle(inventory, card, name).unwrap_or_else(ready);
     }
     let is_up = card.interfaces.iter().any(|(_, is_up)| *is_up);
-    match is_up {
-        true => told(&format!("{name}, but the host uses it")),
-        false => unbound(&inventory.lenders, card, driver, &has),
+    match (is_up, &inventory.lenders) {
+        (true, _) => told(&format!("{name}, but the host uses it")),
+        (false, Some(lenders)) => unbound(lenders, card, driver, &has),
+        (false, None) => told(name),
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) fn attached(inventory: &Inventory) -> Vec<Finding> {
 pub(super) fn interrupts(inventory: &Inventory, plan: Option<&Plan>) -> Vec<Finding> {
     let name = "interrupts";
     let mut findings = Vec::new();
-    if inventory.settings.has_irqbalance {
+    if inventory.settings.has_irqbalance == Some(true) {
         findings.push(Finding::defect(
             name,
             "irqbalance moves them between cores every 10 s",

@@ -5,23 +5,11 @@ use burstline_sys::caches;
 use burstline_sys::memory::NodeId;
 use burstline_sys::topology::Topology;
 
-use super::{Core, Node};
+use super::{Core, Node, Outline, OutlineCore};
 use crate::files::Files;
 
 const CPU: &str = "sys/devices/system/cpu";
 const NODE: &str = "sys/devices/system/node";
-
-/// Returns the cores that this process runs on, or all online cores if that is unknown.
-pub(super) fn allowed(files: &Files, topology: &Topology) -> Vec<CoreId> {
-    let online: Vec<CoreId> = online(topology);
-    let allowed = files.field("proc/self/status", "Cpus_allowed_list");
-    let allowed = allowed.and_then(|list| burstline_sys::affinity::parse_cores(&list).ok());
-    match allowed {
-        // The list may include cores that are not present yet.
-        Some(allowed) => online.into_iter().filter(|core| allowed.contains(core)).collect(),
-        None => online,
-    }
-}
 
 pub(super) fn nodes(files: &Files, topology: &Topology) -> Vec<Node> {
     let allowed = files.field("proc/self/status", "Mems_allowed_list");
@@ -49,34 +37,24 @@ pub(super) fn nodes(files: &Files, topology: &Topology) -> Vec<Node> {
     topology.nodes.iter().map(node).collect()
 }
 
-pub(super) fn cores(files: &Files, topology: &Topology, allowed: &[CoreId]) -> Vec<Core> {
-    let isolated = files.list(&format!("{CPU}/isolated")).unwrap_or_default();
-    let online = online(topology);
-    // Isolated cores are not in a process's default set, but it can pin threads to them. A process
-    // with fewer cores than all others was limited on purpose, and must stay within that limit.
-    let others = online.iter().filter(|core| !isolated.contains(core));
-    let is_limited = others.clone().any(|core| !allowed.contains(core));
-    let core = |id: CoreId| {
+pub(super) fn cores(files: &Files, outline: &Outline) -> Vec<Core> {
+    let core = |known: &OutlineCore| {
+        let id = known.id;
         let folder = format!("{CPU}/cpu{id}");
         let siblings = files.list(&format!("{folder}/topology/thread_siblings_list"));
         let frequency = |name: &str| files.number(&format!("{folder}/cpufreq/cpuinfo_{name}_freq"));
-        let is_isolated = isolated.contains(&id);
         Core {
             id,
-            node: topology.node_of(id).unwrap_or(NodeId(0)),
-            is_usable: allowed.contains(&id) || (is_isolated && !is_limited),
-            is_isolated,
+            node: known.node,
+            is_usable: known.is_usable,
+            is_isolated: known.is_isolated,
             siblings: sorted(siblings.unwrap_or_else(|| vec![id])),
             caches: caches::of_core(&files.path(&folder)),
             governor: files.text(&format!("{folder}/cpufreq/scaling_governor")),
             frequencies_khz: frequency("min").zip(frequency("max")),
         }
     };
-    online.iter().map(|&id| core(id)).collect()
-}
-
-fn online(topology: &Topology) -> Vec<CoreId> {
-    sorted(topology.nodes.iter().flat_map(|node| node.cores.iter().copied()).collect())
+    outline.cores.iter().map(core).collect()
 }
 
 fn sorted(mut cores: Vec<CoreId>) -> Vec<CoreId> {

@@ -11,8 +11,9 @@ const NET: &str = "sys/class/net";
 /// Folders of the physical device: a virtio device is one folder below it.
 const DEVICE: [&str; 2] = ["device", "device/.."];
 
-pub(super) fn interfaces(files: &Files) -> Vec<Interface> {
-    let names = files.names(NET).into_iter();
+/// Returns the interfaces that `is_wanted` names.
+pub(super) fn interfaces(files: &Files, is_wanted: impl Fn(&str) -> bool) -> Vec<Interface> {
+    let names = files.names(NET).into_iter().filter(|name| is_wanted(name));
     // The loopback is a memory copy; files such as `bonding_masters` have no queues.
     let names = names.filter(|name| name != "lo");
     let names = names.filter(|name| files.path(&format!("{NET}/{name}/queues")).is_dir());

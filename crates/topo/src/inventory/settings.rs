@@ -9,8 +9,6 @@ const CGROUP: &str = "sys/fs/cgroup";
 const TRANSPARENT: &str = "sys/kernel/mm/transparent_hugepage";
 
 pub(super) fn settings(files: &Files) -> Settings {
-    let processes = files.numbered("proc", "").into_iter();
-    let mut names = processes.filter_map(|id| files.text(&format!("proc/{id}/comm")));
     let limits = limit_folders(files);
     Settings {
         transparent_pages: files.choice(&format!("{TRANSPARENT}/enabled")),
@@ -19,7 +17,7 @@ pub(super) fn settings(files: &Files) -> Settings {
             .number("proc/sys/kernel/numa_balancing")
             .map(|setting| setting != 0),
         steered_flows: files.number("proc/sys/net/core/rps_sock_flow_entries"),
-        has_irqbalance: names.any(|name| name == "irqbalance"),
+        has_irqbalance: None,
         swap_bytes: swap_bytes(files),
         memory_limit_bytes: (limits.iter())
             .map(|folder| format!("{folder}/memory.max"))
@@ -30,6 +28,13 @@ pub(super) fn settings(files: &Files) -> Settings {
             .filter_map(|file| Some((quota(&files.text(&file)?)?, format!("/{file}"))))
             .min_by(|(one, _), (other, _)| one.total_cmp(other)),
     }
+}
+
+/// Returns whether irqbalance runs. Cost: reads a file for each process of the machine.
+pub(super) fn has_irqbalance(files: &Files) -> bool {
+    let processes = files.numbered("proc", "").into_iter();
+    let mut names = processes.filter_map(|id| files.text(&format!("proc/{id}/comm")));
+    names.any(|name| name == "irqbalance")
 }
 
 /// Returns the cgroup folders whose limits apply: the process's own and those above. Version 2

@@ -89,7 +89,7 @@ fn a_card_below_a_virtio_device_and_queues_with_steering() {
     assert_eq!(text(&card.interrupt_cores().collect::<Vec<_>>()), "1");
     assert_eq!((text(&card.receive[0].steered_to), card.receive[0].flows), ("1".into(), 4096));
     assert_eq!(text(&card.transmit[0].cores), "0-1");
-    assert!(machine.settings.has_irqbalance);
+    assert_eq!(machine.settings.has_irqbalance, Some(true));
     assert!(machine.interface("lo").is_none());
 }
 
@@ -151,9 +151,29 @@ fn what_is_garbled_is_not_known() {
 }
 
 #[test]
+fn what_a_plan_reads_is_a_part_of_all() {
+    let snapshot = Snapshot::lay_out(TWO_SOCKETS).unwrap();
+    let all = Inventory::read_from(snapshot.root()).unwrap();
+    assert!(all.interface("eth0").is_some() && all.lenders.is_some());
+    let files = Files::below(snapshot.root());
+    for (name, interfaces) in [("eth0", 1), ("eth", 0)] {
+        let part = Inventory::planned(&files, |other| other == name).unwrap();
+        assert_eq!(part.interfaces, all.interfaces[..interfaces], "{name}");
+        assert_eq!((part.lenders, part.settings.has_irqbalance), (None, None));
+        assert_eq!((part.nodes, part.cores), (all.nodes.clone(), all.cores.clone()));
+    }
+    let outline = Outline::below(&files).unwrap();
+    let nodes: Vec<NodeId> = all.nodes.iter().map(|node| node.id).collect();
+    assert_eq!((outline.cores.len(), outline.node_of(CoreId(8))), (12, Some(NodeId(1))));
+    assert_eq!((outline.nodes, outline.allowed), (nodes, all.allowed));
+}
+
+#[test]
 fn this_machine_can_be_read() {
     let machine = Inventory::read().unwrap();
     assert!(machine.cores.iter().any(|core| core.is_usable));
     assert_eq!(machine.allowed, burstline_sys::affinity::allowed_cores().unwrap());
     assert!(machine.nodes.iter().any(Node::has_memory));
+    let part = Inventory::read_for(&[]).unwrap();
+    assert_eq!((part.interfaces.len(), part.allowed), (0, machine.allowed));
 }

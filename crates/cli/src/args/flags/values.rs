@@ -13,7 +13,7 @@ use burstline_sys::inode;
 use burstline_sys::memory::{NodeId, PageChoice};
 use burstline_sys::scheduling::SchedulingClass;
 use burstline_sys::users::{self, Account};
-use burstline_topo::Inventory;
+use burstline_topo::Outline;
 use burstline_wire::files::MAX_CAPTURED;
 use burstline_wire::filter::FilterError;
 use burstline_wire::grammar::{Bounds, GrammarError, Quantity};
@@ -142,8 +142,8 @@ pub(crate) fn cores(text: &str) -> Result<Cores, String> {
     }
     let cores = affinity::parse_cores(text).map_err(|error| error.to_string())?;
     // Isolated cores are allowed, although a process does not run there by default.
-    let inventory = Inventory::read().map_err(|error| error.to_string())?;
-    let usable = inventory.cores.iter().filter(|core| core.is_usable);
+    let outline = Outline::read().map_err(|error| error.to_string())?;
+    let usable = outline.cores.iter().filter(|core| core.is_usable);
     let allowed: Vec<CoreId> = usable.map(|core| core.id).collect();
     match cores.iter().find(|core| !allowed.contains(core)) {
         None => Ok(Cores::List(cores)),

@@ -82,6 +82,21 @@ fn a_kernel_without_numa_is_one_node() {
 }
 
 #[test]
+fn a_core_says_which_node_it_is_on() {
+    let sys = FakeSys::new(
+        "node",
+        &[
+            ("devices/system/cpu/cpu3/node1/cpulist", "3\n"),
+            ("devices/system/cpu/cpu3/online", "1\n"),
+            ("devices/system/cpu/cpu4/online", "1\n"),
+        ],
+    );
+    assert_eq!(node_below(&sys.0, CoreId(3)), Some(NodeId(1)));
+    assert_eq!(node_below(&sys.0, CoreId(4)), Some(NodeId(0)), "a kernel without NUMA");
+    assert_eq!(node_below(&sys.0, CoreId(5)), None);
+}
+
+#[test]
 fn a_malformed_file_is_named() {
     let pool = "kernel/mm/hugepages/hugepages-2048kB";
     let sys = FakeSys::new(
@@ -108,6 +123,7 @@ fn this_machine_has_the_cores_that_this_process_uses() {
     let topology = Topology::read().unwrap();
     for core in crate::affinity::allowed_cores().unwrap() {
         assert!(topology.node_of(core).is_some(), "{core}");
+        assert_eq!(node_of(core), topology.node_of(core), "{core}");
     }
     assert!(available_bytes(None).unwrap() > 0);
     assert!(available_bytes(Some(topology.nodes[0].id)).unwrap() > 0);

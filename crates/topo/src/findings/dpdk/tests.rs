@@ -86,7 +86,7 @@ fn cards_that_dpdk_has_otherwise_or_not_at_all() {
     assert_eq!(found.mend[0], "modprobe uio_pci_generic", "a snapshot tells of no files");
     let lenders = Lenders { vfio: Presence::Missing, takes_no_iommu: None, uio: Presence::Missing };
     let mut machine = machine(SMALL_VM, &[(&format!("{CARD}/uevent"), KERNELS)]);
-    machine.lenders = lenders;
+    machine.lenders = Some(lenders);
     let dpdk = Dpdk { version: "DPDK 22.11", driver_of: &drivers };
     let found = dpdk_findings(&machine, Some(dpdk)).remove(1);
     assert!(found.mend.is_empty(), "{found:?}");
