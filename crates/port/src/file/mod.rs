@@ -57,7 +57,7 @@ pub use source::index::{Indexed, NotIndexed, index_path, is_index_stale, write_i
 pub use source::interfaces::Interfaces;
 pub use source::reader::{CaptureReader, Found};
 pub use source::selection::Selection;
-pub(crate) use source::set::{SET, open_sources as open_set_address};
+pub(crate) use source::set::{KEYS as SET_KEYS, SET, open_sources as open_set_address};
 pub use source::set::{SetPlaces, captures_of, open_chosen, open_set};
 pub(crate) use zstd::SOURCE_KEYS;
 
