@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::support::live::wait_until;
 use crate::support::{
-    Directory, Run, assert_closed, assert_says, capinfos, command, is_root, judged_packets,
+    Directory, REAL, Run, assert_closed, assert_says, capinfos, command, is_root, judged_packets,
     last_object, other, run, run_json, run_with_code, xorshift,
 };
 use burstline_skip::{ledger, skip};
@@ -409,8 +409,14 @@ fn packets_that_an_extract_could_not_write_are_not_delivered() {
     let report = run_json(&question, 1);
     assert_eq!((&report["offered"], &report["delivered"]), (&42.into(), &30.into()), "{report}");
     assert_eq!(report["lost"]["link_mismatch"], 12, "{report}");
+    assert_eq!(report["bytes"], run_json(&["count", &one], 0)["total"]["bytes"], "{report}");
     let text = run_with_code(&question, 1).stdout;
     assert!(text.starts_with("30 of 42 packets written to "), "{text}");
+    // A disk that is full from the start.
+    let report = run_json(&["extract", REAL, "-w", "/dev/full", "--format", "pcap"], 1);
+    assert_eq!((&report["delivered"], &report["bytes"]), (&0.into(), &0.into()), "{report}");
+    let (lost, offered) = (&report["lost"]["disk_full"], &report["offered"]);
+    assert_eq!((lost, &report["unaccounted"]), (offered, &0.into()), "{report}");
 }
 
 /// Standard output is one file.
