@@ -402,6 +402,30 @@ fn a_resumed_recording_tells_of_the_files_of_all_link_types() {
 }
 
 #[test]
+fn a_resumed_rotation_tells_of_the_newest_files_of_all_link_types() {
+    let directory = Directory::new("links-rotated");
+    let file = two_link_types(&directory);
+    for (limit, wanted) in [
+        (["-b", "packets:10"], ["x_00003_", "x-link113_00002_"]),
+        (["-C", "1"], ["x.pcapng,", "x-link113.pcapng,"]),
+    ] {
+        let folder = directory.file(&limit[0][1..]);
+        fs::create_dir(&folder).unwrap();
+        let out = format!("{folder}/x.pcapng");
+        let split = ["--link-types", "split", "--resume"];
+        let job = [&["capture", &file, "-w", &out][..], &limit, &split].concat();
+        run_json(&job, 0);
+        let next = run(&job);
+        assert_eq!(next.code, Some(0), "{}", next.stderr);
+        for told in wanted {
+            assert!(next.stderr.contains(told), "{told}: {}", next.stderr);
+        }
+        let all = run_json(&["count", &format!("set:{folder}")], 0);
+        assert_eq!(delivered(&all), 84, "nothing is written over: {all}");
+    }
+}
+
+#[test]
 fn packets_that_an_extract_could_not_write_are_not_delivered() {
     let directory = Directory::new("links-lost");
     let (file, one) = (two_link_types(&directory), directory.file("one.pcap"));

@@ -49,7 +49,7 @@ pub use recording::{
     FileNaming, Flush, OutputOptions, Resumed, Rotation, RunGap, RunPiece, RunPlace, check_rotated,
     newest_numbered, numbered, rotated, rotated_as, run_gaps, steady_folder, unfilled_gaps,
 };
-pub use several::links::link_siblings;
+pub use several::links::{link_siblings, rotated_link_siblings};
 use several::stripes::Stripes;
 pub use several::stripes::striped_paths;
 pub use source::catalogue::{Capture, Captures, Chosen, catalogued, choose};
