@@ -75,7 +75,8 @@ pub use file::{
     Interfaces, NotIndexed, OutputOptions, Resumed, Rotation, RunGap, RunPiece, RunPlace,
     Selection, SetPlaces, captures_of, catalogued, check_rotated, choose, index_path,
     is_index_stale, link_siblings, newest_numbered, numbered, open_chosen, open_set, open_stripes,
-    rotated, rotated_as, run_gaps, steady_folder, striped_paths, unfilled_gaps, write_index,
+    rotated, rotated_as, rotated_link_siblings, run_gaps, steady_folder, striped_paths,
+    unfilled_gaps, write_index,
 };
 pub use filter::{Filter, FilterByLink, FilterProblem};
 pub use generator::GENERATOR_KEYS;

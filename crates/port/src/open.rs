@@ -169,7 +169,7 @@ pub const SCHEMES: &[Scheme] = &[
         help: "the capture files of a folder, or those that match a pattern, in time order as one \
                source",
         example: "set:/var/rec/*.pcapng",
-        source: Some(Face { keys: &[], open: file::open_set_address }),
+        source: Some(Face { keys: file::SET_KEYS, open: file::open_set_address }),
         ..PLAIN
     },
     Scheme {

@@ -71,6 +71,16 @@ impl OpenedFiles {
         Ok(())
     }
 
+    /// Returns an error if the job writes this file.
+    pub(crate) fn check_unwritten(&self, path: &Path, of: &Metadata) -> Result<(), PortError> {
+        let written = OpenedFile { id: FileId::of(of), usage: Use::Write };
+        let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match files.contains(&written) {
+            true => Err(PortError::SameFile { path: path.to_owned() }),
+            false => Ok(()),
+        }
+    }
+
     /// Unregisters a written file: it is closed, and its inode number may soon be reused.
     pub(crate) fn leave(&self, id: FileId) {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use burstline_engine::{EngineError, Scanned};
 use burstline_port::{
     CaptureReader, OpenedFiles, PortError, Resumed, check_rotated, link_siblings, numbered,
-    rotated_as, striped_paths,
+    rotated_as, rotated_link_siblings, striped_paths,
 };
 use burstline_wire::files::{Counters, FileKind, MAX_NEED};
 
@@ -73,7 +73,7 @@ pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
         let Some((last, before)) = files.split_last() else { return Ok(None) };
         let mut resumed = look_at(last, before)?;
         // Files of other link types tell of themselves, too, as far as they can be read.
-        for sibling in if splits { siblings(last) } else { Vec::new() } {
+        for sibling in if splits { newest_siblings(args, last) } else { Vec::new() } {
             let Ok(Resumed { comment, .. }) = look_at(&sibling, &[]) else { continue };
             resumed.comment += &format!("; {}", comment.strip_prefix(RESUMES).unwrap_or(&comment));
         }
@@ -143,6 +143,13 @@ impl There {
 /// next file reports it.
 fn siblings(path: &Path) -> Vec<PathBuf> {
     link_siblings(path).unwrap_or_default()
+}
+
+/// Returns the newest file of each other link type: of a rotation, or beside the file `last`.
+fn newest_siblings(args: &CaptureArgs, last: &Path) -> Vec<PathBuf> {
+    let Some(rotation) = args.files.rotation() else { return siblings(last) };
+    let found = rotated_link_siblings(Path::new(args.write()), rotation.naming);
+    found.unwrap_or_default().into_iter().filter_map(|mut files| files.pop()).collect()
 }
 
 /// Counts the packets and losses of the last file. `before`: the files before it, oldest first.

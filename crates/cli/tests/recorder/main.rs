@@ -5,6 +5,7 @@ mod support;
 
 mod extcap;
 mod extcap_live;
+mod followed;
 mod recorded_losses;
 mod recorder;
 mod recorder_disk;

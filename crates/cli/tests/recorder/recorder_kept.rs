@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::support::live::wait_until;
 use crate::support::{
-    Directory, Run, assert_closed, assert_says, capinfos, command, is_root, judged_packets,
+    Directory, REAL, Run, assert_closed, assert_says, capinfos, command, is_root, judged_packets,
     last_object, other, run, run_json, run_with_code, xorshift,
 };
 use burstline_skip::{ledger, skip};
@@ -402,6 +402,30 @@ fn a_resumed_recording_tells_of_the_files_of_all_link_types() {
 }
 
 #[test]
+fn a_resumed_rotation_tells_of_the_newest_files_of_all_link_types() {
+    let directory = Directory::new("links-rotated");
+    let file = two_link_types(&directory);
+    for (limit, wanted) in [
+        (["-b", "packets:10"], ["x_00003_", "x-link113_00002_"]),
+        (["-C", "1"], ["x.pcapng,", "x-link113.pcapng,"]),
+    ] {
+        let folder = directory.file(&limit[0][1..]);
+        fs::create_dir(&folder).unwrap();
+        let out = format!("{folder}/x.pcapng");
+        let split = ["--link-types", "split", "--resume"];
+        let job = [&["capture", &file, "-w", &out][..], &limit, &split].concat();
+        run_json(&job, 0);
+        let next = run(&job);
+        assert_eq!(next.code, Some(0), "{}", next.stderr);
+        for told in wanted {
+            assert!(next.stderr.contains(told), "{told}: {}", next.stderr);
+        }
+        let all = run_json(&["count", &format!("set:{folder}")], 0);
+        assert_eq!(delivered(&all), 84, "nothing is written over: {all}");
+    }
+}
+
+#[test]
 fn packets_that_an_extract_could_not_write_are_not_delivered() {
     let directory = Directory::new("links-lost");
     let (file, one) = (two_link_types(&directory), directory.file("one.pcap"));
@@ -409,8 +433,14 @@ fn packets_that_an_extract_could_not_write_are_not_delivered() {
     let report = run_json(&question, 1);
     assert_eq!((&report["offered"], &report["delivered"]), (&42.into(), &30.into()), "{report}");
     assert_eq!(report["lost"]["link_mismatch"], 12, "{report}");
+    assert_eq!(report["bytes"], run_json(&["count", &one], 0)["total"]["bytes"], "{report}");
     let text = run_with_code(&question, 1).stdout;
     assert!(text.starts_with("30 of 42 packets written to "), "{text}");
+    // A disk that is full from the start.
+    let report = run_json(&["extract", REAL, "-w", "/dev/full", "--format", "pcap"], 1);
+    assert_eq!((&report["delivered"], &report["bytes"]), (&0.into(), &0.into()), "{report}");
+    let (lost, offered) = (&report["lost"]["disk_full"], &report["offered"]);
+    assert_eq!((lost, &report["unaccounted"]), (offered, &0.into()), "{report}");
 }
 
 /// Standard output is one file.

@@ -16,7 +16,7 @@ use crate::EngineError;
 pub struct Extracted {
     /// Packets found. The sink may have lost some of them: [`delivered`](Self::delivered).
     pub packets: u64,
-    /// Captured bytes of these packets.
+    /// Captured bytes of the [`delivered`](Self::delivered) packets.
     pub bytes: u64,
     /// Earliest and latest time of these packets, in ns since 1970.
     pub times_ns: Option<(u64, u64)>,
@@ -106,6 +106,8 @@ pub fn try_extract(
             failure.get_or_insert(error.into());
         }
         extracted.sink = sink.account();
+        let lost: u64 = sink.lost().rows().iter().map(|row| row.tally.bytes).sum();
+        extracted.bytes = extracted.bytes.saturating_sub(lost);
     }
     extracted.source = source.account();
     Attempt { extracted, failure }

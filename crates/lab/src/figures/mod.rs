@@ -17,7 +17,7 @@ mod switched;
 mod view;
 
 use in_memory::{hash, latency, nicsim, sharing, stalled};
-use of_files::{asking, capture_file, count_file, flowing, python, recording};
+use of_files::{asking, capture_file, count_file, flowing, indexed, python, recording};
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -212,6 +212,7 @@ impl Entry {
             "query-nfdump" => asking::measure(context),
             "record-dd" => recording::against_dd(context),
             "record-cpu" => recording::processor_time(context),
+            "record-index" => indexed::measure(context),
             "extract-flow-tshark" | "extract-flow-tcpdump" => recording::flow(context, name),
             "extract-window" => recording::window(context),
             "file-overhead" => recording::overhead(context),
@@ -250,6 +251,8 @@ pub fn do_rounds(piece: &str, rounds: u64) -> Result<(), String> {
     match piece {
         "append" => hash::do_rounds(false, rounds),
         "spread" => hash::do_rounds(true, rounds),
+        "record-indexed" => indexed::do_rounds(true, rounds),
+        "record-bare" => indexed::do_rounds(false, rounds),
         _ => contenders::do_rounds(piece, rounds)
             .unwrap_or_else(|| Err(format!("no piece of work is called `{piece}`"))),
     }
@@ -282,6 +285,7 @@ mod tests {
                 "nicsim",
                 "instrumentation-memory",
                 "flows-1",
+                "record-index",
             ];
             let is_dpdk = ["dpdk-pipeline", "dpdk-balance", "dpdk-merge"]
                 .iter()

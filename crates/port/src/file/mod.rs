@@ -49,7 +49,7 @@ pub use recording::{
     FileNaming, Flush, OutputOptions, Resumed, Rotation, RunGap, RunPiece, RunPlace, check_rotated,
     newest_numbered, numbered, rotated, rotated_as, run_gaps, steady_folder, unfilled_gaps,
 };
-pub use several::links::link_siblings;
+pub use several::links::{link_siblings, rotated_link_siblings};
 use several::stripes::Stripes;
 pub use several::stripes::striped_paths;
 pub use source::catalogue::{CATALOGUE, Capture, Captures, Chosen, catalogued, choose};
@@ -57,7 +57,7 @@ pub use source::index::{Indexed, NotIndexed, index_path, is_index_stale, write_i
 pub use source::interfaces::Interfaces;
 pub use source::reader::{CaptureReader, Found};
 pub use source::selection::Selection;
-pub(crate) use source::set::{SET, open_sources as open_set_address};
+pub(crate) use source::set::{KEYS as SET_KEYS, SET, open_sources as open_set_address};
 pub use source::set::{SetPlaces, captures_of, open_chosen, open_set};
 pub(crate) use zstd::SOURCE_KEYS;
 

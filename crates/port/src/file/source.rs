@@ -146,7 +146,7 @@ impl FileSource {
 
     /// Reads once.
     fn refill(&mut self) -> Result<Pulled, PortError> {
-        if self.selector.is_choosing {
+        if self.selector.is_choosing && !self.reader.is_growing() {
             self.pass_ahead()?;
         }
         let pulled = self.reader.refill();

@@ -220,7 +220,7 @@ impl Wants {
             self.grant_one(source.target().into(), GrantKind::Read);
         }
         for set in sources.iter().filter(|source| source.scheme() == "set") {
-            self.read_set(SetPlaces::of(set.target()));
+            self.read_set(SetPlaces::of_address(set));
         }
         // More files than ports are one set, too. Their paths are known already.
         if sources.len() > PortTable::MAX_ENTRIES {

@@ -31,7 +31,7 @@ pub(super) use before::{
     START_BYTES, comment, comment_in_run, packets_before, run_place, run_place_bytes,
 };
 pub(super) use chores::Made;
-pub(super) use names::{Attempts, Names, with_suffix};
+pub(super) use names::{Attempts, Names, numbers_behind, with_suffix};
 pub use names::{check_rotated, newest_numbered, numbered, rotated, rotated_as, steady_folder};
 pub(super) use rules::{Filled, Rules};
 pub use runs::{RunGap, RunPiece, RunPlace, run_gaps, unfilled_gaps};

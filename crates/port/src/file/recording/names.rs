@@ -1,5 +1,6 @@
 //! Names of files.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -167,6 +168,25 @@ pub fn rotated_as(path: &Path, naming: FileNaming) -> Result<Vec<PathBuf>, PortE
         found.rotate_left(future_at);
     }
     Ok(found.into_iter().map(|file| file.path).collect())
+}
+
+/// Returns the numbers that follow a word in names, in the folders in which files of a rotation can
+/// be.
+pub(in super::super) fn numbers_behind(
+    word: &str,
+    path: &Path,
+    naming: FileNaming,
+) -> Result<BTreeSet<u16>, PortError> {
+    let mut numbers = BTreeSet::new();
+    for folder in folders(path, naming)? {
+        for name in names_below(&folder)? {
+            let behind = name.split(word).skip(1);
+            let digits =
+                behind.filter_map(|text| text.split(|one: char| !one.is_ascii_digit()).next());
+            numbers.extend(digits.filter_map(|digits| digits.parse::<u16>().ok()));
+        }
+    }
+    Ok(numbers)
 }
 
 /// Checks that [`rotated_as`] can tell the files of such a name from others.

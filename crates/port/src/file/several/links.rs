@@ -14,7 +14,7 @@ use burstline_wire::headers::LinkType;
 
 use super::super::open_one;
 use super::super::place::folder_of;
-use super::super::recording::with_suffix;
+use super::super::recording::{FileNaming, numbers_behind, rotated_as, with_suffix};
 use super::Several;
 use crate::{
     Address, InterfaceTotals, LostPackets, OpenOptions, Port, PortAccount, PortError, PortInfo,
@@ -39,6 +39,24 @@ pub fn link_siblings(path: &Path) -> Result<Vec<PathBuf>, PortError> {
     let names = late::names_in(folder).map_err(fail)?.into_iter().filter(is_sibling);
     let mut found: Vec<_> = names.map(|name| path.with_file_name(name)).collect();
     found.sort_unstable();
+    Ok(found)
+}
+
+/// As [`link_siblings`], of a rotation: the files of each link type, as
+/// [`rotated_as`](crate::rotated_as) lists them.
+///
+/// # Errors
+/// As for [`rotated_as`](crate::rotated_as).
+pub fn rotated_link_siblings(
+    path: &Path,
+    naming: FileNaming,
+) -> Result<Vec<Vec<PathBuf>>, PortError> {
+    let text = path.to_string_lossy();
+    let mut found = Vec::new();
+    for link in numbers_behind("-link", path, naming)? {
+        let files = rotated_as(Path::new(&with_link(&text, link)), naming)?;
+        found.extend(Some(files).filter(|files| !files.is_empty()));
+    }
     Ok(found)
 }
 

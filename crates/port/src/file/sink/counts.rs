@@ -18,8 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use burstline_wire::files::{Counters, LossCause};
 
+use super::super::layout::Format;
 use super::{Body, Described, FileSink, InFile};
-use crate::{InterfaceTotals, PortTable, Tally};
+use crate::{InterfaceTotals, PortTable, TableEntry, Tally};
 
 /// The closing counts of one interface of the file.
 pub(in super::super) struct ClosingCounts {
@@ -181,6 +182,25 @@ impl FileSink {
             let counts = self.counts(&none);
             counts.missed + counts.lost > 0
         })
+    }
+
+    /// Notes the losses that are in the counts of no file, by interface: the last file has failed.
+    /// It has counts only of the interfaces that it describes in its safe part.
+    pub(super) fn note_uncounted_losses(&mut self) {
+        // Files of other stripes may still get them, and a pcap has no counts.
+        if self.is_one_of_several || matches!(self.layout.format, Format::Classic { .. }) {
+            return;
+        }
+        for totals in &self.totals {
+            let none = InFile { port: totals.port, tally: Tally::default() };
+            let Counts { missed, lost, .. } = self.counts(&none);
+            let entry = self.table.entries_from(totals.port.into()).into_iter().next();
+            if let Some(TableEntry { name, .. }) = entry.filter(|_| missed + lost > 0) {
+                self.account.note(|| {
+                    format!("{name}: no file has these losses in its counts: {}", missed + lost)
+                });
+            }
+        }
     }
 
     fn counts(&self, in_file: &InFile) -> Counts {

@@ -224,9 +224,13 @@ mod tests {
     use std::path::Path;
 
     use burstline_log::{Meta, Scratch};
+    use burstline_wire::headers::LinkType;
 
     use super::*;
-    use crate::{CaptureReader, Found, OpenOptions, OpenedFiles, OutputOptions, Sink, Tally};
+    use crate::{
+        CaptureReader, Found, InterfaceTotals, OpenOptions, OpenedFiles, OutputOptions, Port, Sink,
+        Tally,
+    };
 
     fn path(name: &str) -> PathBuf {
         let name = format!("burstline-failure-{name}-{}.pcapng", std::process::id());
@@ -275,6 +279,33 @@ mod tests {
         drop(sink);
         assert_eq!(fs::metadata(&path).unwrap().len(), synced.bytes);
         assert_eq!(taken_out(&path), [10, 0, 0]);
+    }
+
+    #[test]
+    fn losses_of_interfaces_that_the_last_file_does_not_describe_are_named() {
+        let path = path("uncounted");
+        let address = format!("file:{}", path.display()).parse().unwrap();
+        let options = OpenOptions::default();
+        for name in ["eth0", "eth1", "eth2"] {
+            options.table.add(name, LinkType::ETHERNET).unwrap();
+        }
+        let mut sink = FileSink::open(&address, &options).unwrap();
+        let (bytes, mut scratch) = ([0; 1000], Scratch::new());
+        for number in 0..10 {
+            scratch.push(0, 1000, &Meta::new(number, 1000, 0));
+        }
+        sink.transmit(&scratch.burst(&bytes, 0)).unwrap();
+        sink.flush().unwrap();
+        sink.fail(io::Error::other("a disk"));
+        let totals = [(0, 5), (1, 7), (2, 0)];
+        let totals =
+            totals.map(|(port, lost)| InterfaceTotals { port, lost, ..Default::default() });
+        sink.set_totals(&totals);
+        let _ = sink.finish();
+        let notes = sink.account().notes;
+        drop(sink);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(notes, ["eth1: no file has these losses in its counts: 7"]);
     }
 
     #[test]

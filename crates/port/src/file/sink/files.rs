@@ -446,7 +446,10 @@ impl FileSink {
     /// Ends the last file. It is synced before it is handed on: if a sync fails, the file is
     /// truncated to its safe part, which requires an open file.
     fn finish_last(&mut self) -> Result<(), PortError> {
-        self.close_failed();
+        if let Body::Failed(_) = &self.body {
+            self.close_failed();
+            self.note_uncounted_losses();
+        }
         let is_over = match &self.body {
             Body::Closed | Body::Failed(_) => true,
             // The clock may have ended the last file before the job has counted all losses.
@@ -465,6 +468,7 @@ impl FileSink {
                 totals.lost += now.packets - before.packets;
             }
             self.close_failed();
+            self.note_uncounted_losses();
             return Err(failure);
         }
         let written = self.written();

@@ -20,6 +20,8 @@ pub(super) enum Head {
     At(u64),
     /// Unknown yet: ask again.
     Unknown,
+    /// None yet, in a file that grows.
+    Silent,
     /// No more packets.
     Over,
 }
@@ -35,6 +37,7 @@ impl FileSource {
             }
             Err(outcome) => Ok(match outcome? {
                 PortState::Ended => Head::Over,
+                PortState::Idle => Head::Silent,
                 _ => Head::Unknown,
             }),
         }

@@ -8,6 +8,7 @@
 //! verbs that check or describe a whole file.
 
 mod again;
+mod growing;
 mod run;
 mod silence;
 #[cfg(all(test, not(miri)))]
@@ -31,6 +32,7 @@ use super::super::window::Window;
 use super::super::zstd::WINDOW_BYTES;
 use crate::PortError;
 use crate::opened::{OpenedFiles, Use};
+pub(super) use growing::{Begin, Growth};
 use silence::Silence;
 use times::Times;
 use writing::size_of;
@@ -92,6 +94,10 @@ pub struct CaptureReader {
     /// Whether a damaged segment stayed as it was: then no recorder writes the file.
     is_at_rest: bool,
     silence: Silence,
+    /// What of it is read, while it grows.
+    growth: Option<Growth>,
+    /// Where reading a file that grows ends.
+    end_bytes: Option<u64>,
 }
 
 impl CaptureReader {
@@ -114,20 +120,24 @@ impl CaptureReader {
         let fail = |error| PortError::Io { action: "open", path: path.clone(), error };
         let (input, metadata) = Input::open(target, window_bytes).map_err(fail)?;
         files.enter(&path, &metadata, Use::Read)?;
-        let mut reader = Self::of(path, input)?;
+        let mut reader = Self::of(path, input, None)?;
         reader.has_name &= target != "-";
         Ok(reader)
     }
 
-    /// Reads a regular file from its start; it is open and registered.
-    pub(super) fn of_file(mut file: File, path: &Path) -> Result<Self, PortError> {
+    /// Reads a regular file from its start, as it grows if so; it is open and registered.
+    pub(super) fn of_file(
+        mut file: File,
+        path: &Path,
+        growth: Option<Growth>,
+    ) -> Result<Self, PortError> {
         let fail = |error| PortError::Io { action: "read", path: path.to_owned(), error };
         file.rewind().map_err(fail)?;
         let (input, _) = Input::of(file, WINDOW_BYTES).map_err(fail)?;
-        Self::of(path.to_owned(), input)
+        Self::of(path.to_owned(), input, growth)
     }
 
-    fn of(path: PathBuf, input: Input) -> Result<Self, PortError> {
+    fn of(path: PathBuf, input: Input, growth: Option<Growth>) -> Result<Self, PortError> {
         let fail = |error| PortError::Io { action: "open", path: path.clone(), error };
         let window = Window::new().map_err(fail)?;
         let decoder = if input.is_pipe() { Decoder::live() } else { Decoder::new() };
@@ -148,6 +158,8 @@ impl CaptureReader {
             times: Times::default(),
             is_at_rest: false,
             silence: Silence::default(),
+            growth,
+            end_bytes: None,
         };
         if !reader.input.is_pipe() {
             reader.without_rights(Self::look_ahead)?;
@@ -174,7 +186,9 @@ impl CaptureReader {
     fn look_ahead(&mut self) -> Result<(), PortError> {
         let is_short = |reader: &Self| reader.window.rest().len() < LONGEST_HEADER_BYTES;
         while !self.is_read && (self.kind.is_none() || is_short(self)) {
-            self.refill()?;
+            if self.refill()? == Pulled::Nothing {
+                break;
+            }
         }
         loop {
             let mut decoder = Decoder::new();
@@ -280,8 +294,7 @@ impl CaptureReader {
 
     /// Reads once. Returns `Nothing` if a pipe has no data now.
     pub(super) fn refill(&mut self) -> Result<Pulled, PortError> {
-        let (input, window) = (&mut self.input, &mut self.window);
-        let pulled = match window.fill(self.needed, |place| input.pull(place)) {
+        let pulled = match self.pull() {
             Ok(pulled) => pulled,
             Err(error) if self.input.is_compressed() => self.break_stream(&error),
             Err(error) => return Err(self.failed("read", error)),

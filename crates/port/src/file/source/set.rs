@@ -16,36 +16,51 @@
 //! packets keep their order, whatever their times. Interfaces of the same name and link type are
 //! the same, unless they are named after their files.
 
+mod follow;
+mod listing;
 mod places;
 mod runs;
 
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use burstline_log::{Burst, Scratch, Writer};
-use burstline_sys::late;
+use burstline_sys::{clock, late};
 
-use super::super::place::{folder_of, or_here};
 use super::super::recording::RunPlace;
-use super::super::several::stripes::striped_paths;
 use super::FileSource;
-use super::catalogue::{Capture, Chosen};
+use super::catalogue::Chosen;
 use super::interfaces::Interfaces;
 use super::lending::Head;
-use super::reader::CaptureReader;
+use super::reader::{CaptureReader, Growth};
 use crate::{
-    Address, Capabilities, Copying, Lent, Loss, OpenOptions, OpenedFiles, OpenedSources, Places,
-    Port, PortAccount, PortError, PortInfo, PortState, Received, Source, TimestampSource,
+    Address, Capabilities, Copying, Key, Lent, Loss, OpenOptions, OpenedFiles, OpenedSources,
+    Places, Port, PortAccount, PortError, PortInfo, PortState, Received, Source, TimestampSource,
 };
 
+use follow::{Follow, precedes};
+pub use listing::captures_of;
+use listing::not_found;
+pub(super) use listing::{find, is_capture};
 pub use places::SetPlaces;
 use places::kept_open;
 use runs::Runs;
 
 /// The scheme of sets.
 pub(crate) const SET: &str = "set";
+
+/// The keys of a set's address.
+pub(crate) const KEYS: &[Key] = &[Key::switch(
+    "follow",
+    "Whether to read files that a recorder writes and begins meanwhile, until the job is ended",
+)
+.or("no")];
+
+/// How long a set without packets sleeps.
+const WAIT_EVERY: Duration = Duration::from_millis(20);
 
 /// A file still to be read, and the time of its first packet.
 struct Waiting {
@@ -54,6 +69,17 @@ struct Waiting {
     place: Option<RunPlace>,
     /// Open, if there are enough descriptors.
     file: Option<File>,
+    /// Its number in the set's list of files.
+    index: usize,
+    /// What of it is read, if it grows.
+    growth: Option<Growth>,
+}
+
+impl Waiting {
+    /// A later file of its set is there.
+    fn is_not_last(&mut self) {
+        self.growth = self.growth.map(Growth::behind_another);
+    }
 }
 
 /// How the files of a set were named.
@@ -74,7 +100,9 @@ struct Member {
     place: Option<RunPlace>,
     /// The time of its next packet, if known.
     head_ns: Option<u64>,
-    /// Files that begin at the same time keep the order of their names.
+    /// Since when it grows without a further packet.
+    silent_ns: Option<u64>,
+    /// Its number in the set's list of files. Those that begin at the same time keep their order.
     order: usize,
 }
 
@@ -85,15 +113,15 @@ struct SetSource {
     interfaces: Interfaces,
     /// How the files were named.
     naming: Naming,
-    /// All files, in the order in which they are opened.
+    /// All files, in the order in which they are opened, or were found.
     files: Vec<PathBuf>,
     /// The last one comes first.
     waiting: Vec<Waiting>,
+    /// Where later files come from, if they are read.
+    follow: Option<Follow>,
     members: Vec<Member>,
     /// The member that lent last.
     lender: Option<usize>,
-    /// Files opened so far.
-    opened: usize,
     /// Packets lent.
     lent: u64,
     /// Which packets are missing between files.
@@ -105,7 +133,9 @@ struct SetSource {
 
 /// Opens the files that an address names.
 pub(crate) fn open_sources(address: &Address, options: &OpenOptions) -> OpenedSources {
-    address.values(&[])?;
+    if address.values(KEYS)?.switch("follow")? {
+        return Ok(vec![Box::new(SetSource::open_followed(address, options)?)]);
+    }
     let (paths, skipped) = captures_of(address.target())?;
     let is_folder = Path::new(address.target()).is_dir();
     let naming = if is_folder { Naming::ByFolder } else { Naming::ByListing };
@@ -150,127 +180,9 @@ pub fn open_chosen(
     Ok(Box::new(set))
 }
 
-/// Returns the captures that a path names, and the number of other files. A path names the file
-/// itself, or the captures among the regular files of a folder or a pattern, by name. A pattern has
-/// `*`, `?` and `[a-z]` in the last part of its path. It may also have braces (`/disk{0..3}`), like
-/// striped outputs. Hidden files and indexes are not counted.
-///
-/// # Errors
-/// [`PortError::Io`]: a file or folder cannot be read, or there is no such file.
-pub fn captures_of(target: &str) -> Result<(Vec<PathBuf>, usize), PortError> {
-    let mut those_that_are = |files: Vec<PathBuf>| {
-        let captures = files.into_iter().filter(|path| is_capture(path));
-        captures.map(Capture::unknown).collect()
-    };
-    let (captures, skipped) = find(target, &mut those_that_are)?;
-    Ok((captures.into_iter().map(|capture| capture.path).collect(), skipped))
-}
-
-/// As [`captures_of`]; `look` finds the captures among files of one folder.
-pub(super) fn find(
-    target: &str,
-    look: &mut dyn FnMut(Vec<PathBuf>) -> Vec<Capture>,
-) -> Result<(Vec<Capture>, usize), PortError> {
-    let several = striped_paths(target).unwrap_or_default();
-    if several.len() > 1 {
-        let (mut captures, mut skipped) = (Vec::new(), 0);
-        for target in &several {
-            let (more, others) = find(target, look)?;
-            captures.extend(more);
-            skipped += others;
-        }
-        return Ok((captures, skipped));
-    }
-    let path = Path::new(target);
-    let is_file = || late::metadata(path).is_ok_and(|found| !found.is_dir());
-    let found = match target == "-" || is_file() {
-        true => return Ok((vec![Capture::unknown(path.to_owned())], 0)),
-        false => files_of(path)?,
-    };
-    let all = found.len();
-    let captures = look(found);
-    let skipped = all - captures.len();
-    match captures.is_empty() {
-        true => Err(not_found(path)),
-        false => Ok((captures, skipped)),
-    }
-}
-
 /// The note on a file that was removed.
 fn removed(path: &Path) -> String {
     format!("{} was removed before it was read: its packets are in no count", path.display())
-}
-
-fn not_found(path: &Path) -> PortError {
-    let error = io::Error::new(io::ErrorKind::NotFound, "no capture file found");
-    PortError::Io { action: "open", path: path.to_owned(), error }
-}
-
-/// Returns the regular files of a folder, or those whose names match a pattern.
-fn files_of(path: &Path) -> Result<Vec<PathBuf>, PortError> {
-    let fail = |error| PortError::Io { action: "open", path: path.to_owned(), error };
-    let (folder, pattern) = match (late::is_folder(path), path.file_name()) {
-        (false, Some(pattern)) => (folder_of(path), pattern.as_bytes()),
-        _ => (or_here(path), &b"*"[..]),
-    };
-    let mut files = Vec::new();
-    for name in late::names_in(folder).map_err(fail)? {
-        let (path, name) = (folder.join(&name), name.as_bytes());
-        let is_meant = !name.starts_with(b".") && !name.ends_with(b".bidx") && fits(pattern, name);
-        if is_meant && late::is_file(&path) {
-            files.push(path);
-        }
-    }
-    files.sort();
-    if files.is_empty() { Err(not_found(path)) } else { Ok(files) }
-}
-
-/// Whether a name matches a pattern. Cost: linear in the name for each `*`.
-fn fits(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut at, mut read, mut star) = (0, 0, None);
-    while read < name.len() {
-        match one_of(&pattern[at..], name[read]) {
-            Some(used) => (at, read) = (at + used, read + 1),
-            None if pattern.get(at) == Some(&b'*') => {
-                star = Some((at, read));
-                at += 1;
-            }
-            None => match &mut star {
-                Some((place, from)) => {
-                    *from += 1;
-                    (at, read) = (*place + 1, *from);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[at..].iter().all(|rest| *rest == b'*')
-}
-
-/// Returns how many bytes of a pattern match a byte of a name; `None` at a `*` or a mismatch.
-fn one_of(pattern: &[u8], byte: u8) -> Option<usize> {
-    match *pattern.first()? {
-        b'*' => None,
-        b'?' => Some(1),
-        b'[' => {
-            let end = pattern.iter().skip(2).position(|&end| end == b']')? + 2;
-            let (is_not, set) = match &pattern[1..end] {
-                [b'!' | b'^', rest @ ..] => (true, rest),
-                all => (false, all),
-            };
-            let mut is_in = set.contains(&byte);
-            for range in set.windows(3).filter(|range| range[1] == b'-') {
-                is_in |= (range[0]..=range[2]).contains(&byte);
-            }
-            (is_in != is_not).then_some(end + 1)
-        }
-        wanted => (wanted == byte).then_some(1),
-    }
-}
-
-pub(super) fn is_capture(path: &Path) -> bool {
-    let opened = CaptureReader::open(&path.to_string_lossy(), &OpenedFiles::default());
-    !matches!(opened, Err(PortError::NotACapture { .. }))
 }
 
 /// Reads the time of a file's first packet; 0 if it has none: it is read first, and reports why.
@@ -284,7 +196,24 @@ fn look_at(path: &Path, files: &OpenedFiles, stays_open: bool) -> Result<Waiting
     let place = reader.read_run_place()?;
     let first_ns = reader.read_first_time_ns()?.unwrap_or(0);
     let file = if stays_open { reader.share()? } else { None };
-    Ok(Waiting { first_ns, path: path.to_owned(), place, file })
+    Ok(Waiting { first_ns, path: path.to_owned(), place, file, index: 0, growth: None })
+}
+
+/// Opens a file that was looked at, and registers it.
+fn open_late(file: &Waiting, files: &OpenedFiles) -> Result<CaptureReader, PortError> {
+    let path = &file.path;
+    let Some(growth) = file.growth else {
+        return CaptureReader::open(&path.to_string_lossy(), files);
+    };
+    let opened = late::open(path);
+    let fail = |error| PortError::Io { action: "open", path: path.clone(), error };
+    CaptureReader::of_file(opened.map_err(fail)?, path, Some(growth))
+}
+
+/// Whether a file of the same run is in front of this one, and waits for its recorder.
+fn follows_silent(members: &[Member], file: &Waiting) -> bool {
+    let mut silent = members.iter().filter(|member| member.silent_ns.is_some());
+    silent.any(|member| precedes(member.place, file.place))
 }
 
 /// Whether a file could not be opened because nothing has its name.
@@ -304,6 +233,19 @@ pub(super) fn info_of(name: String) -> PortInfo {
 }
 
 impl SetSource {
+    /// Opens the files that are there, and those that follow them.
+    fn open_followed(address: &Address, options: &OpenOptions) -> Result<Self, PortError> {
+        let naming = Naming::ByListing;
+        let mut set = Self::open(address.to_string(), &[], options, naming)?;
+        let capabilities = &mut set.info.capabilities;
+        (capabilities.is_finite, capabilities.can_drain) = (false, true);
+        set.runs = Runs::of_followed(options.selection.is_all());
+        set.follow = Some(Follow::new(address.target(), &options.files));
+        set.look_for_files()?;
+        while set.members.is_empty() && set.open_next()? {}
+        Ok(set)
+    }
+
     fn open(
         name: String,
         paths: &[PathBuf],
@@ -327,6 +269,7 @@ impl SetSource {
         let runs = Runs::new(is_whole && options.selection.is_all());
         // A stable sort: files with the same first time keep the order of their names.
         waiting.sort_by_key(|file| file.first_ns);
+        waiting.iter_mut().zip(0..).for_each(|(file, index)| file.index = index);
         let files = waiting.iter().map(|file| file.path.clone()).collect();
         waiting.reverse();
         let mut set = Self {
@@ -339,7 +282,7 @@ impl SetSource {
             waiting,
             members: Vec::new(),
             lender: None,
-            opened: 0,
+            follow: None,
             lent: 0,
             runs,
             account,
@@ -358,7 +301,12 @@ impl SetSource {
             while let Some(member) = self.members.get_mut(at) {
                 if member.head_ns.is_none() {
                     match member.source.head()? {
-                        Head::At(time_ns) => member.head_ns = Some(time_ns),
+                        Head::At(time_ns) => {
+                            (member.head_ns, member.silent_ns) = (Some(time_ns), None);
+                        }
+                        Head::Silent => {
+                            member.silent_ns.get_or_insert_with(clock::monotonic_ns);
+                        }
                         Head::Unknown => return Ok(false),
                         Head::Over => {
                             let over = self.members.swap_remove(at);
@@ -369,26 +317,41 @@ impl SetSource {
                 }
                 at += 1;
             }
-            if !self.open_next()? {
+            let since = self.members.iter().filter_map(|member| member.silent_ns).max();
+            if since.is_some_and(|since_ns| self.holds_up(since_ns)) || !self.open_next()? {
                 return Ok(true);
             }
         }
+    }
+
+    /// Whether a file that has been silent since then is waited for.
+    fn holds_up(&self, since_ns: u64) -> bool {
+        self.follow.as_ref().is_some_and(|follow| follow.holds_up(since_ns))
     }
 
     /// Opens the next file if its time has come, or passes it over if it was removed. False if it
     /// is not due.
     fn open_next(&mut self) -> Result<bool, PortError> {
         let earliest = self.members.iter().filter_map(|member| member.head_ns).min();
-        let is_due = |file: &mut Waiting| earliest.is_none_or(|head_ns| file.first_ns <= head_ns);
+        let is_due = |file: &mut Waiting| {
+            earliest.is_none_or(|head_ns| file.first_ns <= head_ns)
+                && !follows_silent(&self.members, file)
+                && !self
+                    .follow
+                    .as_ref()
+                    .is_some_and(|follow| follow.is_behind_pending(file.place, &file.path))
+        };
         let Some(file) = self.waiting.pop_if(is_due) else { return Ok(false) };
         let target = file.path.to_string_lossy();
         let (options, interfaces) = (&self.options, self.interfaces.clone());
         let reader = match file.file {
-            Some(opened) => CaptureReader::of_file(opened, &file.path)?,
-            None => match CaptureReader::open(&target, &options.files) {
+            Some(opened) => CaptureReader::of_file(opened, &file.path, file.growth)?,
+            None => match open_late(&file, &options.files) {
                 Err(error) if self.naming != Naming::EachByItself && is_missing(&error) => {
                     self.account.note(|| removed(&file.path));
-                    self.runs = Runs::default();
+                    if self.follow.is_none() {
+                        self.runs = Runs::default();
+                    }
                     return Ok(true);
                 }
                 opened => opened?,
@@ -396,8 +359,8 @@ impl SetSource {
         };
         let source = FileSource::of(reader, target.to_string(), options, interfaces)?;
         let (path, place) = (file.path.clone(), file.place);
-        self.members.push(Member { source, path, place, head_ns: None, order: self.opened });
-        self.opened += 1;
+        let (head_ns, silent_ns, order) = (None, None, file.index);
+        self.members.push(Member { source, path, place, head_ns, silent_ns, order });
         Ok(true)
     }
 
@@ -409,10 +372,27 @@ impl SetSource {
         self.account.add(account);
     }
 
+    /// Returns the state if it is no member's turn.
+    fn state_without_packets(&self) -> PortState {
+        let is_empty = self.members.is_empty();
+        match self.follow.as_ref().is_none_or(Follow::is_over) {
+            true if is_empty => PortState::Ended,
+            false if is_empty || self.members.iter().any(|one| one.silent_ns.is_some()) => {
+                PortState::Idle
+            }
+            _ => PortState::Busy,
+        }
+    }
+
     /// Returns the member whose turn it is, and the time at which its turn ends.
     fn turn(&self) -> Option<(usize, u64)> {
+        let since = self.members.iter().filter_map(|member| member.silent_ns).max();
+        if since.is_some_and(|since_ns| self.holds_up(since_ns)) {
+            return None;
+        }
         let key = |&at: &usize| (self.members[at].head_ns, self.members[at].order);
-        let first = (0..self.members.len()).min_by_key(key)?;
+        let known = (0..self.members.len()).filter(|&at| self.members[at].head_ns.is_some());
+        let first = known.min_by_key(key)?;
         let others = (0..self.members.len()).filter(|&at| at != first);
         let other_ns = others.filter_map(|at| self.members[at].head_ns).min();
         let other_ns = other_ns.unwrap_or(u64::MAX);
@@ -434,6 +414,18 @@ impl Port for SetSource {
         self.copying.add_to(&mut account);
         account
     }
+
+    /// A set that is followed ends with what is there.
+    fn finish(&mut self) -> Result<(), PortError> {
+        self.end_following()
+    }
+
+    fn wait(&self, timeout_ns: u64) -> Option<bool> {
+        self.follow.as_ref().filter(|follow| !follow.is_over()).map(|_| {
+            thread::sleep(WAIT_EVERY.min(Duration::from_nanos(timeout_ns)));
+            false
+        })
+    }
 }
 
 impl Source for SetSource {
@@ -447,17 +439,17 @@ impl Source for SetSource {
         scratch: &'a mut Scratch,
         budget: u64,
     ) -> Result<Lent<'a>, PortError> {
+        self.look_for_files()?;
         // The packets of the last lender are released.
         if let Some(at) = self.lender.take() {
             self.members[at].head_ns = None;
         }
         let turn = if self.advance()? { self.turn() } else { None };
         let Some((at, until_ns)) = turn else {
-            let is_over = self.members.is_empty();
-            if is_over {
+            let state = self.state_without_packets();
+            if state == PortState::Ended {
                 self.runs.count_gaps(&mut self.account);
             }
-            let state = if is_over { PortState::Ended } else { PortState::Busy };
             scratch.clear();
             return Ok(Lent::new(scratch.burst(&[], self.lent), state));
         };

@@ -4,7 +4,11 @@ use std::path::{Path, PathBuf};
 
 use burstline_sys::limits;
 
-use super::{files_of, folder_of, striped_paths};
+use super::super::super::place::folder_of;
+use super::super::super::several::stripes::striped_paths;
+use super::KEYS;
+use super::listing::{files_of, folder_looked_in};
+use crate::Address;
 
 /// Descriptors reserved for the rest of the job, and a number of files that always fits.
 const SPARE_FILES: u64 = 512;
@@ -36,6 +40,17 @@ impl SetPlaces {
             }
         }
         places
+    }
+
+    /// The same for the address of a set: one that is followed opens any number of files later.
+    pub fn of_address(address: &Address) -> Self {
+        let is_followed = address.values(KEYS).and_then(|values| values.switch("follow"));
+        if !is_followed.unwrap_or(false) {
+            return Self::of(address.target());
+        }
+        let several = striped_paths(address.target()).unwrap_or_default();
+        let folders = several.iter().map(|target| folder_looked_in(Path::new(target)).to_owned());
+        Self { paths: folders.collect(), files: usize::MAX }
     }
 
     /// Adds another place.

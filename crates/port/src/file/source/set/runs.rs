@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::super::super::recording::{RunPiece, RunPlace, run_gaps};
+use super::super::super::recording::{RunPiece, RunPlace, run_gaps, unfilled_gaps};
 use crate::{Loss, PortAccount};
 
 /// The files of a set that were read to their end, by their places in the runs that made them.
@@ -11,12 +11,19 @@ pub(super) struct Runs {
     /// Whether the set has all files of a folder, and all their packets. Only then is what is
     /// missing between two of them lost, and not merely unwanted.
     is_whole: bool,
+    /// Whether other files of the folder may hold what is missing.
+    looks_around: bool,
     pieces: Vec<RunPiece>,
 }
 
 impl Runs {
     pub(super) fn new(is_whole: bool) -> Self {
-        Self { is_whole, pieces: Vec::new() }
+        Self { is_whole, ..Self::default() }
+    }
+
+    /// The same for the files of a set that is followed: a pattern may leave some out.
+    pub(super) fn of_followed(is_whole: bool) -> Self {
+        Self { is_whole, looks_around: true, ..Self::default() }
     }
 
     /// Notes a file, and the packets that it was written with.
@@ -28,7 +35,8 @@ impl Runs {
 
     /// Adds what is missing between the files to an account, once: when all of them are read.
     pub(super) fn count_gaps(&mut self, account: &mut PortAccount) {
-        for gap in run_gaps(&std::mem::take(&mut self.pieces)) {
+        let gaps = run_gaps(&std::mem::take(&mut self.pieces));
+        for gap in if self.looks_around { unfilled_gaps(gaps) } else { gaps } {
             account.offered += gap.packets();
             account.lost.add(Loss::MissingSegments, gap.packets());
             account.is_damaged = true;

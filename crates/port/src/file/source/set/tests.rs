@@ -1,7 +1,9 @@
 use std::fs;
+use std::io::Write;
 
 use burstline_sys::temporary::TemporaryFolder;
 
+use super::listing::fits;
 use super::*;
 
 #[test]
@@ -63,4 +65,36 @@ fn a_file_that_is_removed_meanwhile_is_passed_over() {
     assert_eq!(account.notes, [0, 2].map(|at| removed(&paths[at])));
     paths.iter().for_each(|path| _ = fs::remove_file(path));
     assert!(is_missing(&open(Naming::ByListing).err().unwrap()), "none is left");
+}
+
+/// Lends from a set until it has lent this many packets.
+fn lend_until(set: &mut SetSource, packets: u64) {
+    let mut scratch = Scratch::new();
+    while set.lent < packets {
+        let lent = set.lend(&mut scratch, 100).unwrap();
+        assert!(lent.state != PortState::Ended);
+    }
+}
+
+/// Other programs lock nothing: the last file may grow.
+#[test]
+fn a_set_that_is_followed_goes_on_to_later_files_and_to_what_is_appended() {
+    let folder = TemporaryFolder::create("burstline-follow-").unwrap();
+    let address: Address = format!("set:{}?follow=yes", folder.path().display()).parse().unwrap();
+    let mut set = SetSource::open_followed(&address, &OpenOptions::default()).unwrap();
+    assert_eq!(set.lend(&mut Scratch::new(), 1).unwrap().state, PortState::Idle);
+    capture(&folder, "a.pcap", 1);
+    lend_until(&mut set, 1);
+    let last = capture(&folder, "b.pcap", 2);
+    fs::write(folder.file("c.txt"), "no capture, and longer than its header").unwrap();
+    lend_until(&mut set, 2);
+    let packet = [3_u32, 0, 60, 60].map(u32::to_le_bytes).concat();
+    let mut file = File::options().append(true).open(&last).unwrap();
+    file.write_all(&[packet, vec![0xa5; 60]].concat()).unwrap();
+    set.finish().unwrap();
+    assert_eq!(packets(&mut set), 1, "what is there at the end is read");
+    let account = set.account();
+    assert_eq!((account.offered, account.is_damaged), (3, false), "{account:?}");
+    let name = format!("set:{}", folder.path().display());
+    assert_eq!(account.notes, [format!("{name}: skipped files that are not captures: 1")]);
 }
