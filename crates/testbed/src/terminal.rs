@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
@@ -21,7 +23,8 @@ use crate::Killed;
 /// A terminal, and the program in it.
 pub struct Terminal {
     child: Killed,
-    master: File,
+    /// `None` once it is hung up.
+    master: Option<Arc<File>>,
     /// The program's side, so that its state can be read after the program has ended.
     slave: File,
     shown: Arc<Mutex<Vec<u8>>>,
@@ -51,17 +54,24 @@ impl Terminal {
         change(&mut command);
         let side = || slave.try_clone().map(Stdio::from);
         let child = command.stdin(side()?).stdout(side()?).stderr(side()?).spawn()?;
-        let (master, shown) = (File::from(master), Arc::new(Mutex::new(Vec::new())));
-        let (mut from, to) = (master.try_clone()?, Arc::clone(&shown));
+        let (master, shown) = (Arc::new(File::from(master)), Arc::new(Mutex::new(Vec::new())));
+        let (from, to) = (Arc::downgrade(&master), Arc::clone(&shown));
+        // The thread ends when the terminal is hung up, or no process has the other side open.
         thread::spawn(move || {
-            let mut place = [0; 4096];
-            // The thread ends when no process has the other side open.
-            while let Ok(bytes @ 1..) = from.read(&mut place) {
-                let mut shown = to.lock().unwrap_or_else(PoisonError::into_inner);
-                shown.extend_from_slice(&place[..bytes]);
-            }
+            while let Some(from) = from.upgrade()
+                && let Ok(()) = read_some(&from, &to)
+            {}
         });
-        Ok(Self { master, slave, child: Killed(child), shown })
+        Ok(Self { master: Some(master), slave, child: Killed(child), shown })
+    }
+
+    /// Closes this side, as a terminal does that is closed, or a connection that ends.
+    pub fn hang_up(&mut self) {
+        self.master = None;
+    }
+
+    fn master(&self) -> io::Result<&File> {
+        self.master.as_deref().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
     /// Types keys.
@@ -69,7 +79,7 @@ impl Terminal {
     /// # Errors
     /// The terminal is gone.
     pub fn press(&mut self, keys: &str) -> io::Result<()> {
-        self.master.write_all(keys.as_bytes())
+        self.master()?.write_all(keys.as_bytes())
     }
 
     /// Changes the size; the program gets a signal.
@@ -77,7 +87,7 @@ impl Terminal {
     /// # Errors
     /// The terminal is gone.
     pub fn resize(&self, columns: u16, rows: u16) -> io::Result<()> {
-        Ok(tcsetwinsize(&self.master, size(columns, rows))?)
+        Ok(tcsetwinsize(self.master()?, size(columns, rows))?)
     }
 
     /// Returns all output of the program so far, including control sequences.
@@ -114,6 +124,24 @@ impl Terminal {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Waits a moment for output, and adds it to what was shown. An error means that none will come.
+fn read_some(mut from: &File, shown: &Mutex<Vec<u8>>) -> io::Result<()> {
+    let mut ready = [PollFd::new(from, PollFlags::IN)];
+    let moment = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+    if retry_on_intr(|| poll(&mut ready, Some(&moment)))? == 0 {
+        return Ok(());
+    }
+    let mut place = [0; 4096];
+    match from.read(&mut place)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        bytes => {
+            let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+            shown.extend_from_slice(&place[..bytes]);
+            Ok(())
         }
     }
 }

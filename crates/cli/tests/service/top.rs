@@ -150,6 +150,19 @@ fn published_logs_are_watched_with_their_readers() {
     drop((reader, publisher));
 }
 
+/// Whoever closes the window, or loses the connection, leaves nothing behind that spins.
+#[test]
+fn a_terminal_that_is_closed_ends_it() {
+    let job = Watched::start("--web", &["count", SOURCE]);
+    for arguments in [&["top", &job.address][..], &["top"]] {
+        let mut terminal = start(arguments);
+        wait_for(&terminal, if arguments.len() == 1 { "published logs" } else { "running for" });
+        terminal.hang_up();
+        terminal.wait(Duration::from_secs(20)).unwrap();
+    }
+    job.end();
+}
+
 /// Whether a text sets a colour: `ESC [ ... m` with 30 to 37, 90 to 97, 38, or a background's.
 fn has_colors(text: &str) -> bool {
     let sequences = text.split("\u{1b}[").skip(1).filter_map(|rest| {

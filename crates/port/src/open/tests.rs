@@ -18,6 +18,9 @@ fn readers() -> Vec<Reader> {
         reader(file::SINK_KEYS, "file:no/such/file", file::read),
         reader(afpacket::KEYS, "afpacket:v0", afpacket::read),
         reader(file::SOURCE_KEYS, "file:x", file::read_source),
+        reader(file::SET_KEYS, "set:/no/such/folder", |address| {
+            let _ = file::open_set_address(address, &OpenOptions::default());
+        }),
         reader(afpacket::SINK_KEYS, "afpacket:v0", afpacket::read_sink),
         reader(xdp::KEYS, "xdp:v0", xdp::read),
         reader(xdp::SINK_KEYS, "xdp:v0", xdp::read_sink),

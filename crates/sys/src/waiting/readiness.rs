@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -96,6 +96,16 @@ pub fn wait_each_for(
         Err(Errno::INTR) => Ok(vec![false; wanted.len()]),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Sleeps until the other end of a terminal, a pipe or a socket is gone.
+///
+/// # Errors
+/// Errors from the kernel.
+pub fn wait_for_end(descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    let mut ends = [PollFd::from_borrowed_fd(descriptor, PollFlags::empty())];
+    retry_on_intr(|| poll(&mut ends, None))?;
+    Ok(())
 }
 
 fn timespec(timeout_ns: u64) -> Timespec {

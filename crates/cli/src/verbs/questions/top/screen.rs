@@ -3,15 +3,19 @@
 //! Invariant T1: each end of the program restores the terminal, except SIGKILL and a second signal.
 //! After a user's key, an error or the first signal a drop does it; after a panic its hook, before
 //! the message is printed. The second signal has an effect only if the terminal holds up a drawing,
-//! and then it takes no more.
+//! and then it takes no more. If the terminal is gone, there is nothing to restore, and the program
+//! ends at once.
 
-use std::io::{self, Stdout, stdout};
+use std::fs::File;
+use std::io::{self, IsTerminal, Stdout, stdout};
+use std::os::fd::AsFd;
 use std::panic;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use burstline_sys::readiness;
 use crossterm::cursor::{Hide, Show};
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use crossterm::execute;
@@ -22,11 +26,12 @@ use crossterm::terminal::{
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
+use signal_hook::low_level;
 
 use super::board::Series;
 use super::draw::{self, Sight};
 use super::source::Source;
-use crate::failure::Failure;
+use crate::failure::{FAILED, Failure};
 use crate::signals;
 
 /// Maximum delay for a key, an update or a signal.
@@ -88,6 +93,7 @@ pub(super) fn watch(source: Source, mut series: Series, every: Duration) -> Resu
     // The thread ends when the receiver is dropped, or with the process: it holds no resources.
     started.map_err(|error| Failure::new(format!("start the thread `follow`: {error}")))?;
     let failed = |error: io::Error| Failure::new(format!("the terminal: {error}"));
+    end_with_terminal().map_err(failed)?;
     let mut screen = Screen::open().map_err(failed)?;
     let mut sight = Sight { has_colors: has_colors(), ..Sight::default() };
     let mut board = series.board();
@@ -116,6 +122,21 @@ pub(super) fn watch(source: Source, mut series: Series, every: Duration) -> Resu
         }
     }
     Ok(())
+}
+
+/// Ends the program when its terminal is closed: crossterm reads its end again and again, and does
+/// not return.
+fn end_with_terminal() -> io::Result<()> {
+    let keys = match io::stdin().is_terminal() {
+        true => io::stdin().as_fd().try_clone_to_owned()?,
+        false => File::open("/dev/tty")?.into(),
+    };
+    let wait = move || match readiness::wait_for_end(keys.as_fd()) {
+        Ok(()) => low_level::exit(i32::from(FAILED)),
+        // Without a kernel that waits, a signal still ends it.
+        Err(_) => {}
+    };
+    thread::Builder::new().name("terminal".to_owned()).spawn(wait).map(drop)
 }
 
 fn has_colors() -> bool {
