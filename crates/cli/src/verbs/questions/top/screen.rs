@@ -131,10 +131,10 @@ fn end_with_terminal() -> io::Result<()> {
         true => io::stdin().as_fd().try_clone_to_owned()?,
         false => File::open("/dev/tty")?.into(),
     };
-    let wait = move || match readiness::wait_for_end(keys.as_fd()) {
-        Ok(()) => low_level::exit(i32::from(FAILED)),
-        // Without a kernel that waits, a signal still ends it.
-        Err(_) => {}
+    let wait = move || {
+        if readiness::wait_for_end(keys.as_fd()).is_ok() {
+            low_level::exit(FAILED.into());
+        }
     };
     thread::Builder::new().name("terminal".to_owned()).spawn(wait).map(drop)
 }
