@@ -172,7 +172,7 @@ impl Verb {
     }
 
     /// Returns the job arguments of verbs that run a job.
-    fn job(&self) -> Option<&JobArgs> {
+    pub(crate) fn job(&self) -> Option<&JobArgs> {
         match self {
             Self::Count(args) => Some(&args.common),
             Self::Flows(args) => Some(&args.source),

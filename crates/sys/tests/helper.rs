@@ -497,9 +497,11 @@ fn a_launcher_starts_its_commands_as_root_and_no_others() {
         privileges::give_up().unwrap();
         let (text, status) = launched(known[0]).unwrap();
         assert_eq!((text.as_str(), status.code()), ("0\n", Some(7)));
-        let kinds = [&["sh", "-c", "id -u"][..], known[2]]
+        // Neither another one, nor the same once more.
+        let kinds = [&["sh", "-c", "id -u"][..], known[0], known[2]]
             .map(|command| launched(command).unwrap_err().kind());
-        assert_eq!(kinds, [ErrorKind::PermissionDenied, ErrorKind::NotFound]);
+        let refused = ErrorKind::PermissionDenied;
+        assert_eq!(kinds, [refused, refused, ErrorKind::NotFound]);
         // It is killed when the job wants it no longer.
         let (mut output, theirs) = io::pipe().unwrap();
         let (_, errors) = io::pipe().unwrap();
@@ -548,8 +550,12 @@ fn names_end_as_a_grant_says() {
     alone("names_end_as_a_grant_says", |folder| {
         let name_suffix = ".bidx".to_owned();
         let grant = Grant::of(folder.to_owned(), GrantKind::Write);
+        fs::write(folder.join("theirs"), "precious").unwrap();
+        symlink("theirs", folder.join("x.link.bidx")).unwrap();
         start(folder, vec![Grant { name_prefix: "x".to_owned(), name_suffix, ..grant }]);
         become_nobody();
+        let linked = Opening::write().emptied().open(&folder.join("x.link.bidx"));
+        assert_eq!(linked.unwrap_err().raw_os_error(), Some(libc::ELOOP));
         let made = |name: &str| Opening::write().create_new().open(&folder.join(name)).is_ok();
         for (name, is_own) in [
             ("x.bidx", true),

@@ -79,7 +79,8 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
         // Load libpcap now: code cannot be mapped later. If it is missing, its user reports that.
         let _ = pcap::version();
     }
-    name_what(wants, refusal, verb.successor(), verb.is_quiet())
+    let error_of = if verb.job().is_some() { failed } else { refused };
+    name_what(wants, refusal, verb.successor(), verb.is_quiet(), error_of)
 }
 
 /// Names what the threads of a fetch keep, which keeps `folder` for what these commands write. The
@@ -94,7 +95,7 @@ pub(crate) fn name_fetch(
         complain(&format!("note: no process that starts ssh: {error}; this one keeps its user"));
         return name_successor(None);
     }
-    name_what(Wants::of_fetch(args, folder), refusal, None, args.quiet)
+    name_what(Wants::of_fetch(args, folder), refusal, None, args.quiet, refused)
 }
 
 fn name_what(
@@ -102,6 +103,7 @@ fn name_what(
     refusal: Refusal,
     successor: Option<&Account>,
     is_quiet: bool,
+    error_of: fn(&io::Error) -> Failure,
 ) -> Result<(), Failure> {
     wants.settle();
     let user = match successor {
@@ -122,7 +124,7 @@ fn name_what(
         false => wants.do_without_helper(),
     }
     let Confinement { files, calls, .. } =
-        wants.confinement(refusal).map_err(|error| failed(&error))?;
+        wants.confinement(refusal).map_err(|error| error_of(&error))?;
     if !is_quiet {
         tell_what_is_not_there(&wants, files.is_some(), calls.is_some());
     }

@@ -1,7 +1,7 @@
 //! Rights of verbs that read what sensors send, and trees of flow records.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
 use burstline_testbed::Killed;
@@ -46,8 +46,8 @@ fn all_threads_of_a_fetch_are_nobodys() {
     let Some(nobody) = nobody() else { return };
     let directory = Directory::new("rights-fetch-all");
     fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o700)).unwrap();
-    let [ssh, pid, hosts, to, kept] =
-        ["ssh", "pid", "hosts.toml", "x.pcapng", "kept"].map(|name| directory.file(name));
+    let [ssh, pid, hosts, kept] =
+        ["ssh", "pid", "hosts.toml", "kept"].map(|name| directory.file(name));
     let packets = REAL_PACKETS;
     let report =
         format!(r#"{{"command":"extract","delivered":{packets},"offered":{packets},"lost":{{}}}}"#);
@@ -57,7 +57,13 @@ fn all_threads_of_a_fetch_are_nobodys() {
     );
     fs::write(&ssh, script).unwrap();
     fs::set_permissions(&ssh, fs::Permissions::from_mode(0o700)).unwrap();
-    fs::create_dir(&kept).unwrap();
+    // Only root may write in folders of another user.
+    let theirs = directory.file("theirs");
+    for folder in [&kept, &theirs] {
+        fs::create_dir(folder).unwrap();
+        chown(folder, Some(1000), Some(1000)).unwrap();
+    }
+    let to = format!("{theirs}/x.pcapng");
     fs::write(&hosts, "[[sensor]]\nname = 'fra'\nhost = 'fra'\nfiles = ['/x']\n").unwrap();
     let path = format!("{}:{}", directory.0.display(), std::env::var("PATH").unwrap());
     let fetch = || {

@@ -371,11 +371,16 @@ fn files_are_looked_at_by_nobody() {
     }
     let index = fs::metadata(format!("{folder}/b.pcap.bidx")).unwrap();
     assert_eq!((index.uid(), index.mode() & 0o777), (0, 0o600));
-    let extracted = directory.file("extracted.pcapng");
-    for (what, files) in [(&theirs, 1), (&folder, 2)] {
-        let report = run_json(&["extract", what, "-w", &extracted], 0);
-        assert_eq!(report["delivered"], REAL_PACKETS * files, "{what}");
+    // So are outputs there.
+    let extracted = format!("{folder}/extracted.pcapng");
+    for (verb, what, files) in
+        [("extract", &theirs, 1), ("recover", &theirs, 1), ("extract", &folder, 2)]
+    {
+        run_json(&[verb, what, "-w", &extracted], 0);
+        let written = run_json(&["count", &extracted], 0);
+        assert_eq!(written["total"]["delivered"], REAL_PACKETS * files, "{verb} {what}");
         assert_eq!(fs::metadata(&extracted).unwrap().uid(), 0);
+        fs::remove_file(&extracted).unwrap();
     }
     assert_eq!(other("mkfifo", &[&fifo]).unwrap().code, Some(0));
     let new = directory.file("new.pcapng");
@@ -399,6 +404,29 @@ fn files_are_looked_at_by_nobody() {
         let _ = pipe.write_all(rest);
         drop(pipe);
         assert_eq!(job.wait().unwrap().code(), Some(code), "{verb:?}");
+    }
+}
+
+/// Paths of the verb's own descriptors are what its user has them for, whoever the verb becomes.
+#[test]
+fn descriptors_that_are_named_by_path_are_used() {
+    let directory = Directory::new("rights-descriptors");
+    let out = directory.file("out");
+    for (script, is_whole) in [
+        (format!("cat '{REAL}' | {PROGRAM} info /dev/stdin"), false),
+        (format!("cat '{REAL}' | {PROGRAM} check /dev/stdin"), false),
+        (format!("{PROGRAM} extract '{REAL}' -q -w /dev/stdout | cat > '{out}'"), true),
+        (format!("{PROGRAM} extract '{REAL}' -q -w /dev/stdout > '{out}'"), true),
+        (format!("cat '{REAL}' | {PROGRAM} recover /dev/stdin -q -w /dev/stdout > '{out}'"), true),
+        (format!("{PROGRAM} recover '{REAL}' -q -w - > '{out}'"), true),
+    ] {
+        let done = other("sh", &["-c", &script]).unwrap();
+        assert_eq!((done.code, &done.stderr[..]), (Some(0), ""), "{script}: {}", done.stdout);
+        if is_whole {
+            assert_eq!(run_json(&["count", &out], 0)["total"]["delivered"], REAL_PACKETS);
+        } else {
+            assert!(done.stdout.contains(&REAL_PACKETS.to_string()), "{}", done.stdout);
+        }
     }
 }
 

@@ -102,11 +102,10 @@ impl Names {
 }
 
 impl HelperOptions {
-    /// Whether the job asks for nothing but files to read. Then the helper also reads those of
-    /// other users, as root may.
-    fn only_reads(&self) -> bool {
-        let has_sockets = !self.sockets.is_empty() || self.names.is_some();
-        self.grants.iter().all(|grant| grant.kind == GrantKind::Read) && !has_sockets
+    /// Whether the job reads files later. Then the helper also reads those of other users, as root
+    /// may.
+    fn reads(&self) -> bool {
+        self.grants.iter().any(|grant| grant.kind == GrantKind::Read)
     }
 }
 

@@ -146,7 +146,7 @@ pub(crate) fn give_up_but_ports() -> io::Result<()> {
     give_up_but(CapabilitySet::NET_RAW | CapabilitySet::NET_ADMIN | for_programs)
 }
 
-/// Like [`give_up`], for a helper that only opens files to read: it keeps its user, and the right
+/// Like [`give_up`], for a helper that opens files to read: it keeps its user, and the right
 /// to read files of other users.
 ///
 /// # Errors

@@ -150,7 +150,8 @@ impl Safe {
     /// standard output.
     pub(in super::super) fn open(&self, file: File, path: &Path, is_named: bool) {
         let folder = folder_of(path);
-        let opened = late::open_folder(folder);
+        // Nothing is made in a folder for standard output.
+        let opened = is_named.then(|| late::open_folder(folder)).transpose();
         let mut state = self.shared.lock();
         if let (Err(error), Some(_)) = (&opened, self.shared.flush) {
             let folder = folder.display();
@@ -159,7 +160,7 @@ impl Safe {
             state.notes.push(what);
         }
         let (path, synced) = (path.to_owned(), Mark::default());
-        let (file, folder) = (Arc::new(file), opened.ok());
+        let (file, folder) = (Arc::new(file), opened.ok().flatten());
         let (is_touched, is_broken) = (false, false);
         let handle = Handle { file, folder, path, is_named, synced, is_touched, is_broken };
         state.open = Some(OpenFile { handle, written: Mark::default(), unsynced_since: None });

@@ -207,7 +207,10 @@ impl Grants {
             false => self.place_to_change(path)?,
         };
         let mode = if flags.contains(OFlags::CREATE) { mode & MODE } else { 0 };
-        place.open(flags | ALWAYS, mode)
+        // A link of such a name leads to a file of another one.
+        let is_exact = !is_read && !place.grant.name_suffix.is_empty();
+        let links = if is_exact { OFlags::NOFOLLOW } else { OFlags::empty() };
+        place.open(flags | ALWAYS | links, mode)
     }
 
     /// Finds what is at a path.

@@ -6,12 +6,14 @@
 //!    └── how it ended, by the socket; if the job closes it, the program is killed ──┘
 //! ```
 //!
-//! The launcher knows all commands from its start, and a request has only a number: whoever takes
-//! over the job starts nothing else. It reads nothing that the programs write. It keeps its user
-//! and has no capabilities; it has no ruleset and no list of calls, because programs need more.
+//! The launcher knows all commands from its start, and a request has only a number. Each is started
+//! once: whoever takes over the job starts nothing else, and nothing again. The launcher reads
+//! nothing that the programs write. Programs have its user and no capabilities. They have no
+//! ruleset and no list of calls, because programs need more.
 //!
 //! A folder for what the programs write belongs to the launcher, which removes it when the job has
-//! ended, also by SIGKILL.
+//! ended, also by SIGKILL. For that it has a process group of its own, and keeps the capability for
+//! files of other users, which programs do not inherit.
 
 use std::ffi::OsString;
 use std::fs;
@@ -26,24 +28,51 @@ use std::thread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::net::{Shutdown, shutdown};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, setpgid};
 
 use super::grants::refused;
 use super::request::{Answer, Done, Request};
 use super::service::{Asked, Process, Work};
 use super::{ask, ended};
-use crate::privileges::{Confinement, give_up_but_programs, name_confinement};
+use crate::privileges::{Confinement, give_up_but_files, name_confinement};
 use crate::seqpacket::SeqPacket;
 
 static LAUNCHER: OnceLock<Launcher> = OnceLock::new();
 
 struct Launcher {
     process: Process,
-    commands: Vec<Vec<OsString>>,
+    commands: Commands,
+}
+
+/// Commands of which each is taken once.
+#[derive(Clone, Default)]
+struct Commands(Arc<Mutex<Vec<Option<Vec<OsString>>>>>);
+
+impl Commands {
+    fn new(commands: Vec<Vec<OsString>>) -> Self {
+        Self(Arc::new(Mutex::new(commands.into_iter().map(Some).collect())))
+    }
+
+    fn left(&self) -> MutexGuard<'_, Vec<Option<Vec<OsString>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, number: usize) -> io::Result<Vec<OsString>> {
+        self.left().get_mut(number).and_then(Option::take).ok_or_else(refused)
+    }
+
+    /// Returns the number of a command, and takes it.
+    fn take_equal(&self, command: &[OsString]) -> io::Result<u32> {
+        let mut left = self.left();
+        let is_equal = |one: &Option<Vec<OsString>>| one.as_deref() == Some(command);
+        let number = left.iter().position(is_equal).ok_or_else(refused)?;
+        left[number] = None;
+        Ok(number as u32)
+    }
 }
 
 /// Starts the launcher of this process: it starts these commands, programs with their arguments,
-/// each as often as it is asked. When the job has ended it removes `folder` with all that is in it.
+/// each once. When the job has ended it removes `folder` with all that is in it.
 /// Call it before other threads start, and before a confinement is named.
 ///
 /// # Errors
@@ -52,10 +81,12 @@ struct Launcher {
 /// Cost: some milliseconds, once.
 pub fn start(commands: Vec<Vec<OsString>>, folder: PathBuf) -> io::Result<()> {
     let running = Running::default();
-    let (known, started) = (commands.clone(), running.clone());
+    let (known, started) = (Commands::new(commands.clone()), running.clone());
     let begin = || -> io::Result<_> {
         assert!(name_confinement(Confinement::default()), "no confinement before the launcher's");
-        give_up_but_programs()?;
+        // Who kills the job's group does not kill the launcher.
+        setpgid(None, None)?;
+        give_up_but_files()?;
         let work = move |asked: Asked<'_>| launch(&known, &started, asked);
         Ok(Box::new(work) as Work)
     };
@@ -64,7 +95,8 @@ pub fn start(commands: Vec<Vec<OsString>>, folder: PathBuf) -> io::Result<()> {
         let _ = fs::remove_dir_all(&folder); // an error means that it is gone already
     };
     let process = Process::fork(begin, leave)?;
-    assert!(LAUNCHER.set(Launcher { process, commands }).is_ok(), "a process has one launcher");
+    let launcher = Launcher { process, commands: Commands::new(commands) };
+    assert!(LAUNCHER.set(launcher).is_ok(), "a process has one launcher");
     Ok(())
 }
 
@@ -149,9 +181,9 @@ impl Launcher {
         output: &OwnedFd,
         errors: &OwnedFd,
     ) -> io::Result<SeqPacket> {
-        let number = self.commands.iter().position(|known| known == command).ok_or_else(refused)?;
+        let number = self.commands.take_equal(command)?;
         let [here, there] = SeqPacket::pair()?;
-        let request = Request::Launch { number: number as u32 };
+        let request = Request::Launch { number };
         ask(&self.process.socket, &request, &[output.as_fd(), errors.as_fd(), there.as_fd()])?;
         Ok(here)
     }
@@ -180,13 +212,13 @@ impl Running {
 }
 
 /// In the launcher: starts the command of a request, and a thread that waits for its end.
-fn launch(commands: &[Vec<OsString>], running: &Running, mut asked: Asked<'_>) -> io::Result<Done> {
+fn launch(commands: &Commands, running: &Running, mut asked: Asked<'_>) -> io::Result<Done> {
     let Request::Launch { number } = asked.request else { return Err(refused()) };
-    let command = commands.get(number as usize).ok_or_else(refused)?;
+    let command = commands.take(number as usize)?;
     let (output, errors, job) = (asked.file()?, asked.file()?, asked.file()?);
     // The lock is held until it is known, so that none is left when the launcher ends.
     let mut programs = running.programs();
-    let mut child = started(command, output, errors)?;
+    let mut child = started(&command, output, errors)?;
     let process = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
         Ok(process) => Arc::new(process),
         Err(error) => {

@@ -93,8 +93,8 @@ impl Process {
             assert!(name_confinement(confine()?), "no confinement before the helper's");
             match options.porter {
                 Some(_) => give_up_but_ports()?,
-                None if options.only_reads() => give_up_but_reading()?,
                 None if options.has_files_of_others => give_up_but_files()?,
+                None if options.reads() => give_up_but_reading()?,
                 None => give_up()?,
             }
             Grants::try_out()?;
@@ -170,6 +170,7 @@ impl Process {
 
 /// Runs a helper until the job ends, and never returns. The job hears 0, or the number of the error
 /// that kept the helper from starting.
+#[expect(clippy::disallowed_methods, reason = "what the job owns has copies here: they stay")]
 fn serve_job(
     socket: SeqPacket,
     job: Pid,
@@ -198,8 +199,9 @@ fn serve_job(
         while poll(&mut ends.clone(), None).is_err() {
             thread::sleep(Duration::from_millis(10));
         }
+        end(&leave)
     }
-    end(&leave)
+    exit(0) // what the job owns stays: it goes on without a helper
 }
 
 /// Ends a helper's process. The first thread calls `leave`, and the others wait for the end.

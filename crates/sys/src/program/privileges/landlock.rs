@@ -215,7 +215,11 @@ impl Ruleset {
         let of_kind = if parent.metadata()?.is_dir() { u64::MAX } else { OF_FILES };
         let allowed = wanted & of_kind & self.handled;
         let rule = Beneath { allowed, parent: parent.as_raw_fd() };
-        self.add(RULE_PATH_BENEATH, &raw const rule)
+        match self.add(RULE_PATH_BENEATH, &raw const rule) {
+            // A pipe or a socket without a path: no ruleset keeps anyone from it.
+            Err(error) if error.raw_os_error() == Some(libc::EBADFD) => Ok(()),
+            added => added,
+        }
     }
 
     /// Adds a rule; `at` points to the structure for `kind`.

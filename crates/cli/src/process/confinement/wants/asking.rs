@@ -3,6 +3,7 @@
 //! Decision 0069: all their threads give up their rights first, so a helper does all of this.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use burstline_sys::helper::{Grant, GrantKind, Names};
 use burstline_sys::inode::folder_of;
 use burstline_sys::privileges::Need;
 
-use super::super::places::{links_in, make_folder_of_names, places_of};
+use super::super::places::{links_in, make_folder_of_names, places_of, prefix_of_names};
 use super::{RINGS_MOST, Wants};
 use crate::args::{Doctor, FetchArgs, FilesArgs, Lab, NOTHING, Verb};
 use crate::verbs::top_port;
@@ -26,12 +27,11 @@ impl Wants {
             Verb::Extract(args) => {
                 wants.read_archive(&args.files);
                 wants.write_hints(&args.files);
-                wants.write_later(args.write.as_deref());
+                wants.write_later(args.write.as_deref(), args.links.splits());
             }
             Verb::Recover(args) => {
                 wants.read_archive(&args.files);
-                wants.has_files_of_others = true;
-                wants.write_later(Some(&args.write));
+                wants.write_later(Some(&args.write), args.links.splits());
             }
             Verb::Info(args) => wants.read_archive(&args.files),
             Verb::Check(args) => {
@@ -89,7 +89,7 @@ impl Wants {
     pub(in super::super) fn of_fetch(args: &FetchArgs, folder: &Path) -> Self {
         let mut wants = Self { takes_user: true, ..Self::default() };
         wants.grant(folder.to_owned(), GrantKind::Write);
-        wants.write_later(Some(&args.write));
+        wants.write_later(Some(&args.write), false);
         wants
     }
 
@@ -137,15 +137,27 @@ impl Wants {
         self.grants.push(Grant { name_prefix, name_suffix, is_deep: false, ..grant });
     }
 
-    /// An output that is opened when packets are known.
-    fn write_later(&mut self, path: Option<&str>) {
+    /// An output that is opened when packets are known: one file, or if it `splits` one for each
+    /// link type.
+    fn write_later(&mut self, path: Option<&str>, splits: bool) {
         let Some(path) = path.filter(|path| !["-", NOTHING].contains(path)) else { return };
         self.takes_user = true;
+        self.has_files_of_others = true;
         self.takes_descriptors |= is_own_descriptor(Path::new(path));
         self.rings = RINGS_MOST;
         // Invalid paths are rejected where they are used.
         for path in striped_paths(path).unwrap_or_default() {
-            self.grant_sink(Path::new(&path));
+            let path = Path::new(&path);
+            if is_own_descriptor(path) || fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+                self.grant_one(path.to_owned(), GrantKind::Write);
+                continue;
+            }
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let (prefix, suffix) = match splits {
+                true => (prefix_of_names(&name), &name[prefix_of_names(&name).len()..]),
+                false => (&name[..], &name[..]),
+            };
+            self.grant_names(folder_of(path).to_owned(), prefix, suffix);
         }
     }
 
@@ -162,8 +174,9 @@ impl Wants {
         self.late.has_names = true;
         match name {
             Some(name) => {
+                // They are connected to, and not removed.
                 let places = places_of(name);
-                places.iter().for_each(|path| self.grant(path.clone(), GrantKind::Socket));
+                places.iter().for_each(|path| self.grant_one(path.clone(), GrantKind::Read));
                 self.sockets.extend(places);
             }
             None => {
