@@ -98,8 +98,6 @@ pub struct CaptureReader {
     growth: Option<Growth>,
     /// Where reading a file that grows ends.
     end_bytes: Option<u64>,
-    /// Whether a whole record at the end of a file that grows is read, though none follows it.
-    is_still: bool,
 }
 
 impl CaptureReader {
@@ -162,7 +160,6 @@ impl CaptureReader {
             silence: Silence::default(),
             growth,
             end_bytes: None,
-            is_still: false,
         };
         if !reader.input.is_pipe() {
             reader.without_rights(Self::look_ahead)?;
@@ -280,7 +277,7 @@ impl CaptureReader {
 
     /// Decodes the next element of the window.
     pub(super) fn step(&mut self) -> Step {
-        let is_last = self.is_read || self.is_still && self.has_one_record();
+        let is_last = self.is_read || self.is_at_last_record();
         let (bytes, position) = self.window.split();
         let step = self.decoder.next(bytes, position, is_last);
         if let Step::NeedMore { bytes } = step {

@@ -32,6 +32,8 @@ pub(in super::super) struct Growth {
     safe_bytes: u64,
     /// Whether it may grow without a lock: its writer is another program.
     needs_no_lock: bool,
+    /// Whether a whole record at its end is read, though none follows it.
+    is_still: bool,
 }
 
 /// Whether an unread file can be read.
@@ -48,7 +50,7 @@ pub(in super::super) enum Begin {
 impl Growth {
     /// What another program writes in a row.
     pub(in super::super) fn without_lock() -> Self {
-        Self { segment_bytes: None, safe_bytes: 0, needs_no_lock: true }
+        Self { segment_bytes: None, safe_bytes: 0, needs_no_lock: true, is_still: false }
     }
 
     /// The same if the next file of its run is there: without a lock it grows no more.
@@ -83,6 +85,7 @@ impl CaptureReader {
                 segment_bytes,
                 safe_bytes: segment_bytes.unwrap_or(0),
                 needs_no_lock: !is_locked,
+                is_still: false,
             }),
         })
     }
@@ -122,11 +125,15 @@ impl CaptureReader {
     /// Reads, or no longer reads, a whole record at the end though none follows it. False if that
     /// changes nothing.
     pub(in super::super) fn be_still(&mut self, is_still: bool) -> bool {
-        std::mem::replace(&mut self.is_still, is_still) != is_still
+        let growth = self.growth.as_mut();
+        growth.is_some_and(|growth| std::mem::replace(&mut growth.is_still, is_still) != is_still)
     }
 
-    /// Whether the window has a single record, and ends with it.
-    pub(super) fn has_one_record(&self) -> bool {
+    /// Whether the window has a single record, ends with it, and that is to be read.
+    pub(super) fn is_at_last_record(&self) -> bool {
+        if !self.growth.is_some_and(|growth| growth.is_still) {
+            return false;
+        }
         let rest = self.window.rest();
         let (at, others) = match self.kind {
             Some(FileKind::Pcap { .. }) => (8, 16),

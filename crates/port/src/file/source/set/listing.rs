@@ -60,7 +60,12 @@ pub(in super::super) fn find(
 }
 
 pub(super) fn not_found(path: &Path) -> PortError {
-    let error = io::Error::new(io::ErrorKind::NotFound, "no capture file found");
+    let is_followed = path.as_os_str().as_bytes().ends_with(b"?follow=yes");
+    let why = match is_followed {
+        true => "no capture file found; only a job follows a set, such as count or capture",
+        false => "no capture file found",
+    };
+    let error = io::Error::new(io::ErrorKind::NotFound, why);
     PortError::Io { action: "open", path: path.to_owned(), error }
 }
 

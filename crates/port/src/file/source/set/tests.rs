@@ -168,14 +168,18 @@ fn a_file_that_was_closed_is_read_on_if_it_grows() {
     assert_eq!((account.offered, account.is_damaged), (73, false), "{account:?}");
 }
 
+fn packed_with_gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(bytes).unwrap();
+    gzip.finish().unwrap()
+}
+
 #[test]
 fn a_file_that_is_read_and_cannot_be_read_on_is_named() {
     let folder = TemporaryFolder::create("burstline-grown-").unwrap();
     let packed = PathBuf::from(folder.file("a.pcap.gz"));
     let plain = fs::read(capture(&folder, "b.pcap", 1)).unwrap();
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    gzip.write_all(&plain).unwrap();
-    let bytes = gzip.finish().unwrap();
+    let bytes = packed_with_gzip(&plain);
     fs::write(&packed, &bytes[..bytes.len() - 20]).unwrap();
     let mut set = open_followed(&folder, &OpenOptions::default());
     lend_until(&mut set, 1);
@@ -229,7 +233,7 @@ fn a_file_that_cannot_be_read_is_named_once_and_passed_over() {
     let folder = TemporaryFolder::create("burstline-unreadable-").unwrap();
     let mut set = open_followed(&folder, &OpenOptions::default());
     let hidden = capture(&folder, "a.pcap", 1);
-    fs::set_permissions(&hidden, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&hidden, fs::Permissions::from_mode(0o0)).unwrap();
     capture(&folder, "b.pcap", 1);
     let read = privileges::without_rights(|| {
         lend_until(&mut set, 1);
@@ -273,4 +277,27 @@ fn a_set_of_which_nothing_is_there_says_that_it_waits() {
     let set = open_followed(&folder, &OpenOptions::default());
     let [note] = &set.account().notes[..] else { panic!("{:?}", set.account()) };
     assert!(note.ends_with("?follow=yes: nothing is there yet; waiting"), "{note}");
+}
+
+/// The verbs that ask about files take no keys.
+#[test]
+fn a_listing_says_that_only_jobs_follow() {
+    let folder = TemporaryFolder::create("burstline-asked-").unwrap();
+    capture(&folder, "a.pcap", 1);
+    let target = format!("{}?follow=yes", folder.path().display());
+    let error = captures_of(&target).err().unwrap().to_string();
+    assert!(error.contains("only a job follows a set"), "{error}");
+}
+
+/// Compressed, and begun by another program: it may go on.
+#[test]
+fn what_is_compressed_is_read_when_nobody_has_changed_it_for_a_while() {
+    let folder = TemporaryFolder::create("burstline-packed-").unwrap();
+    let plain = fs::read(capture(&folder, "b.pcap", 1)).unwrap();
+    let packed = PathBuf::from(folder.file("a.pcap.gz"));
+    fs::write(&packed, packed_with_gzip(&plain)).unwrap();
+    let mut set = open_followed(&folder, &OpenOptions::default());
+    lend_until(&mut set, 1);
+    assert_eq!(set.files.len(), 1, "it was written just now");
+    lend_until(&mut set, 2);
 }
