@@ -60,8 +60,8 @@ impl Growth {
 }
 
 impl CaptureReader {
-    /// Returns whether an unread regular file can be read. `is_finished`: without a lock it grows no
-    /// more. `is_still`: it has not changed for a while.
+    /// Returns whether an unread regular file can be read. `is_finished`: without a lock it grows
+    /// no more. `is_still`: it has not changed for a while.
     pub(in super::super) fn begin(
         &mut self,
         [is_finished, is_still]: [bool; 2],

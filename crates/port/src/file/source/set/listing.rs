@@ -95,7 +95,8 @@ pub(super) fn files_of(path: &Path) -> Result<Vec<PathBuf>, PortError> {
     if files.is_empty() { Err(not_found(path)) } else { Ok(files) }
 }
 
-/// As [`files_of`]; there may be none. With `with_unclear` also what may be one, if nobody may look.
+/// As [`files_of`]; there may be none. With `with_unclear` also what may be one, if it cannot be
+/// looked at.
 fn names_of(path: &Path, with_unclear: bool) -> Result<Vec<PathBuf>, PortError> {
     let fail = |error: io::Error| {
         let action = if error.kind() == io::ErrorKind::NotFound { "open" } else { "list" };

@@ -26,7 +26,7 @@ use crate::opened::{Identity, identity};
 /// As many files rest open.
 const OPEN: usize = 64;
 /// Closed files that a look asks for their sizes.
-const ASKED: usize = 256;
+const ASKED: usize = 64;
 
 /// The files that rest. The one that rests longest comes first.
 #[derive(Default)]
