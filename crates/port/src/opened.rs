@@ -1,8 +1,10 @@
 //! The files that a job reads and writes, so that no output overwrites an input.
 
+use std::collections::HashSet;
 use std::fs::{File, Metadata};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use burstline_sys::direct::is_own_descriptor;
 use burstline_sys::inode::{FileId, open_own};
@@ -16,14 +18,32 @@ pub(crate) enum Use {
     Write,
 }
 
+/// What tells a file from any other one, also from a later one of its inode number: its device, its
+/// inode number, and the time at which it was made, if its file system knows that.
+pub(crate) type Identity = (u64, u64, Option<SystemTime>);
+
+/// Returns the identity in this metadata.
+pub(crate) fn identity(of: &Metadata) -> Identity {
+    let FileId { device, inode } = FileId::of(of);
+    (device, inode, of.created().ok())
+}
+
 /// The regular files that a job has open, by device and inode. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct OpenedFiles(Arc<Mutex<Vec<OpenedFile>>>);
+pub struct OpenedFiles(Arc<Mutex<Opened>>);
+
+#[derive(Debug, Default)]
+struct Opened {
+    files: Vec<OpenedFile>,
+    /// What the job has written and closed, if someone asks for that.
+    written: Option<HashSet<Identity>>,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct OpenedFile {
     id: FileId,
     usage: Use,
+    identity: Identity,
 }
 
 impl OpenedFiles {
@@ -59,8 +79,8 @@ impl OpenedFiles {
         if !metadata.is_file() {
             return Ok(());
         }
-        let opened = OpenedFile { id: FileId::of(metadata), usage };
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = OpenedFile { id: FileId::of(metadata), usage, identity: identity(metadata) };
+        let files = &mut self.opened().files;
         let collides = |known: &OpenedFile| {
             known.id == opened.id && (usage == Use::Write || known.usage == Use::Write)
         };
@@ -71,19 +91,36 @@ impl OpenedFiles {
         Ok(())
     }
 
-    /// Returns an error if the job writes this file.
+    /// Remembers from now on what the job has written, also when that is closed.
+    pub(crate) fn keep_written(&self) {
+        self.opened().written.get_or_insert_default();
+    }
+
+    /// Returns an error if the job writes this file, or has written it and remembers that.
     pub(crate) fn check_unwritten(&self, path: &Path, of: &Metadata) -> Result<(), PortError> {
-        let written = OpenedFile { id: FileId::of(of), usage: Use::Write };
-        let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match files.contains(&written) {
+        let id = FileId::of(of);
+        let opened = self.opened();
+        let is_open = opened.files.iter().any(|file| file.id == id && file.usage == Use::Write);
+        let is_known = |written: &HashSet<_>| written.contains(&identity(of));
+        match is_open || opened.written.as_ref().is_some_and(is_known) {
             true => Err(PortError::SameFile { path: path.to_owned() }),
             false => Ok(()),
         }
     }
 
-    /// Unregisters a written file: it is closed, and its inode number may soon be reused.
+    /// Unregisters a written file: it is closed, and its inode number may soon be reused. It is
+    /// remembered only if its identity tells it from the next one of that number.
     pub(crate) fn leave(&self, id: FileId) {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        files.retain(|&known| known != OpenedFile { id, usage: Use::Write });
+        let Opened { files, written } = &mut *self.opened();
+        let is_left = |file: &mut OpenedFile| file.id == id && file.usage == Use::Write;
+        let left = files.extract_if(.., is_left).map(|file| file.identity);
+        let left: Vec<_> = left.filter(|(.., made)| made.is_some()).collect();
+        if let Some(written) = written {
+            written.extend(left);
+        }
+    }
+
+    fn opened(&self) -> MutexGuard<'_, Opened> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

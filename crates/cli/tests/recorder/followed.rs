@@ -3,6 +3,9 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -116,4 +119,47 @@ fn what_a_ring_has_removed_before_it_was_read_is_counted_by_name() {
     let is_from_first = report["notes"].to_string().contains("_00001_");
     assert!(offered == written || offered < written && !is_from_first, "{written}: {report}");
     assert_eq!(count.child.wait().unwrap().code(), Some(1), "{report}");
+}
+
+/// Writes packets to a file of the folder as another program does: without a lock.
+fn write_unlocked(to: &str, pause: &str) -> Child {
+    let load = "gen:?packets=300&rate=100&size=500&pace=yes";
+    let writer = command(&["capture", load, "-w", "-", "--format", "pcap-ns", "--flush", "10ms"]);
+    let program = writer.get_program().to_str().unwrap();
+    let words: Vec<_> = writer.get_args().map(|word| word.to_str().unwrap()).collect();
+    let line = format!("sleep {pause}; {program} '{}' | cat > '{to}'", words.join("' '"));
+    Command::new("sh").args(["-c", &line]).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// The file that was begun first is not finished when the other one is there.
+#[test]
+fn the_files_of_two_other_programs_are_read_to_their_ends() {
+    let directory = Directory::new("two-writers");
+    let folder = directory.file("r");
+    fs::create_dir(&folder).unwrap();
+    let count = follow(&folder, &["count"]);
+    let writers = [("a.pcap", "0"), ("b.pcap", "1")];
+    let writers = writers.map(|(name, pause)| write_unlocked(&format!("{folder}/{name}"), pause));
+    writers.into_iter().for_each(|mut writer| assert!(writer.wait().unwrap().success()));
+    let report = end(count, "-INT");
+    assert_closed(&report);
+    assert_eq!(report["total"]["delivered"], 600, "{report}");
+}
+
+/// The job's own files lie in the folder that it follows.
+#[test]
+fn a_set_does_not_read_what_its_job_writes() {
+    let directory = Directory::new("own-output");
+    let folder = directory.file("r");
+    fs::create_dir(&folder).unwrap();
+    let to = format!("{folder}/out.pcap");
+    let mut copy = follow(&folder, &["capture", "-w", &to, "-b", "packets:500"]);
+    let load = "gen:?packets=3000&rate=3000&size=500&pace=yes";
+    let from = format!("{folder}/in.pcapng");
+    run_json(&["capture", load, "-w", &from, "-b", "packets:700"], 0);
+    copy.wait_for(|interval| interval["delivered"].as_u64() >= Some(2999));
+    thread::sleep(Duration::from_millis(500));
+    let report = end(copy, "-INT");
+    assert_closed(&report);
+    assert_eq!(report["total"]["delivered"], 3000, "{report}");
 }

@@ -277,8 +277,9 @@ impl CaptureReader {
 
     /// Decodes the next element of the window.
     pub(super) fn step(&mut self) -> Step {
+        let is_last = self.is_read || self.is_at_last_record();
         let (bytes, position) = self.window.split();
-        let step = self.decoder.next(bytes, position, self.is_read);
+        let step = self.decoder.next(bytes, position, is_last);
         if let Step::NeedMore { bytes } = step {
             self.needed = bytes;
         }

@@ -19,7 +19,9 @@
 mod follow;
 mod listing;
 mod places;
+mod rest;
 mod runs;
+mod turns;
 
 use std::fs::File;
 use std::io;
@@ -28,20 +30,20 @@ use std::thread;
 use std::time::Duration;
 
 use burstline_log::{Burst, Scratch, Writer};
-use burstline_sys::{clock, late};
+use burstline_sys::late;
 
 use super::super::recording::RunPlace;
 use super::FileSource;
 use super::catalogue::Chosen;
 use super::interfaces::Interfaces;
-use super::lending::Head;
 use super::reader::{CaptureReader, Growth};
+use crate::opened::{Identity, identity};
 use crate::{
     Address, Capabilities, Copying, Key, Lent, Loss, OpenOptions, OpenedFiles, OpenedSources,
     Places, Port, PortAccount, PortError, PortInfo, PortState, Received, Source, TimestampSource,
 };
 
-use follow::{Follow, precedes};
+use follow::Follow;
 pub use listing::captures_of;
 use listing::not_found;
 pub(super) use listing::{find, is_capture};
@@ -66,6 +68,7 @@ const WAIT_EVERY: Duration = Duration::from_millis(20);
 struct Waiting {
     first_ns: u64,
     path: PathBuf,
+    identity: Identity,
     place: Option<RunPlace>,
     /// Open, if there are enough descriptors.
     file: Option<File>,
@@ -76,7 +79,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// A later file of its set is there.
+    /// The next file of its run is there.
     fn is_not_last(&mut self) {
         self.growth = self.growth.map(Growth::behind_another);
     }
@@ -97,6 +100,9 @@ enum Naming {
 struct Member {
     source: FileSource,
     path: PathBuf,
+    identity: Identity,
+    /// Packets that were read before it was opened again.
+    passed: u64,
     place: Option<RunPlace>,
     /// The time of its next packet, if known.
     head_ns: Option<u64>,
@@ -189,31 +195,16 @@ fn removed(path: &Path) -> String {
 fn look_at(path: &Path, files: &OpenedFiles, stays_open: bool) -> Result<Waiting, PortError> {
     let fail = |error| PortError::Io { action: "open", path: path.to_owned(), error };
     let is_standard = path.as_os_str() == "-";
-    if is_standard || !late::metadata(path).map_err(fail)?.is_file() {
+    let metadata = if is_standard { None } else { Some(late::metadata(path).map_err(fail)?) };
+    let Some(metadata) = metadata.filter(|found| found.is_file()) else {
         return Err(fail(io::Error::other("not a regular file, but a set reads each one twice")));
-    }
+    };
     let mut reader = CaptureReader::open(&path.to_string_lossy(), files)?;
     let place = reader.read_run_place()?;
     let first_ns = reader.read_first_time_ns()?.unwrap_or(0);
     let file = if stays_open { reader.share()? } else { None };
-    Ok(Waiting { first_ns, path: path.to_owned(), place, file, index: 0, growth: None })
-}
-
-/// Opens a file that was looked at, and registers it.
-fn open_late(file: &Waiting, files: &OpenedFiles) -> Result<CaptureReader, PortError> {
-    let path = &file.path;
-    let Some(growth) = file.growth else {
-        return CaptureReader::open(&path.to_string_lossy(), files);
-    };
-    let opened = late::open(path);
-    let fail = |error| PortError::Io { action: "open", path: path.clone(), error };
-    CaptureReader::of_file(opened.map_err(fail)?, path, Some(growth))
-}
-
-/// Whether a file of the same run is in front of this one, and waits for its recorder.
-fn follows_silent(members: &[Member], file: &Waiting) -> bool {
-    let mut silent = members.iter().filter(|member| member.silent_ns.is_some());
-    silent.any(|member| precedes(member.place, file.place))
+    let (path, identity) = (path.to_owned(), identity(&metadata));
+    Ok(Waiting { first_ns, path, identity, place, file, index: 0, growth: None })
 }
 
 /// Whether a file could not be opened because nothing has its name.
@@ -242,6 +233,9 @@ impl SetSource {
         set.runs = Runs::of_followed(options.selection.is_all());
         set.follow = Some(Follow::new(address.target(), &options.files));
         set.look_for_files()?;
+        if set.follow.as_ref().is_some_and(Follow::is_empty) {
+            set.account.note(|| format!("{address}: nothing is there yet; waiting"));
+        }
         while set.members.is_empty() && set.open_next()? {}
         Ok(set)
     }
@@ -293,85 +287,6 @@ impl SetSource {
         Ok(set)
     }
 
-    /// Prepares the next packet: opens files whose time has come, and closes those that are over.
-    /// False if a member must be asked again.
-    fn advance(&mut self) -> Result<bool, PortError> {
-        loop {
-            let mut at = 0;
-            while let Some(member) = self.members.get_mut(at) {
-                if member.head_ns.is_none() {
-                    match member.source.head()? {
-                        Head::At(time_ns) => {
-                            (member.head_ns, member.silent_ns) = (Some(time_ns), None);
-                        }
-                        Head::Silent => {
-                            member.silent_ns.get_or_insert_with(clock::monotonic_ns);
-                        }
-                        Head::Unknown => return Ok(false),
-                        Head::Over => {
-                            let over = self.members.swap_remove(at);
-                            self.close(over);
-                            continue;
-                        }
-                    }
-                }
-                at += 1;
-            }
-            let since = self.members.iter().filter_map(|member| member.silent_ns).max();
-            if since.is_some_and(|since_ns| self.holds_up(since_ns)) || !self.open_next()? {
-                return Ok(true);
-            }
-        }
-    }
-
-    /// Whether a file that has been silent since then is waited for.
-    fn holds_up(&self, since_ns: u64) -> bool {
-        self.follow.as_ref().is_some_and(|follow| follow.holds_up(since_ns))
-    }
-
-    /// Opens the next file if its time has come, or passes it over if it was removed. False if it
-    /// is not due.
-    fn open_next(&mut self) -> Result<bool, PortError> {
-        let earliest = self.members.iter().filter_map(|member| member.head_ns).min();
-        let is_due = |file: &mut Waiting| {
-            earliest.is_none_or(|head_ns| file.first_ns <= head_ns)
-                && !follows_silent(&self.members, file)
-                && !self
-                    .follow
-                    .as_ref()
-                    .is_some_and(|follow| follow.is_behind_pending(file.place, &file.path))
-        };
-        let Some(file) = self.waiting.pop_if(is_due) else { return Ok(false) };
-        let target = file.path.to_string_lossy();
-        let (options, interfaces) = (&self.options, self.interfaces.clone());
-        let reader = match file.file {
-            Some(opened) => CaptureReader::of_file(opened, &file.path, file.growth)?,
-            None => match open_late(&file, &options.files) {
-                Err(error) if self.naming != Naming::EachByItself && is_missing(&error) => {
-                    self.account.note(|| removed(&file.path));
-                    if self.follow.is_none() {
-                        self.runs = Runs::default();
-                    }
-                    return Ok(true);
-                }
-                opened => opened?,
-            },
-        };
-        let source = FileSource::of(reader, target.to_string(), options, interfaces)?;
-        let (path, place) = (file.path.clone(), file.place);
-        let (head_ns, silent_ns, order) = (None, None, file.index);
-        self.members.push(Member { source, path, place, head_ns, silent_ns, order });
-        Ok(true)
-    }
-
-    fn close(&mut self, mut member: Member) {
-        let failed = member.source.finish();
-        debug_assert!(failed.is_ok(), "a file that is read has no end to write");
-        let account = member.source.account();
-        self.runs.have_read(member.path, member.place, account.offered);
-        self.account.add(account);
-    }
-
     /// Returns the state if it is no member's turn.
     fn state_without_packets(&self) -> PortState {
         let is_empty = self.members.is_empty();
@@ -408,7 +323,8 @@ impl Port for SetSource {
 
     fn account(&self) -> PortAccount {
         let mut account = self.account.clone();
-        for member in &self.members {
+        let resting = self.follow.iter().flat_map(|follow| follow.rests.open());
+        for member in self.members.iter().chain(resting) {
             account.add(member.source.account());
         }
         self.copying.add_to(&mut account);
@@ -417,7 +333,8 @@ impl Port for SetSource {
 
     /// A set that is followed ends with what is there.
     fn finish(&mut self) -> Result<(), PortError> {
-        self.end_following()
+        self.end_following();
+        Ok(())
     }
 
     fn wait(&self, timeout_ns: u64) -> Option<bool> {
@@ -448,6 +365,9 @@ impl Source for SetSource {
         let Some((at, until_ns)) = turn else {
             let state = self.state_without_packets();
             if state == PortState::Ended {
+                if let Some(error) = self.follow.as_mut().and_then(Follow::take_failure) {
+                    return Err(error);
+                }
                 self.runs.count_gaps(&mut self.account);
             }
             scratch.clear();

@@ -9,8 +9,8 @@
 //! A recorder writes its open segment in place, again and again. It leaves a segment for good when
 //! the next one goes on with its numbers. A recording that ends in its first segment is written
 //! again as plain pcapng: such a file is read when it is closed. Our recorder locks what it writes.
-//! A file of another program has no lock. It may grow until the caller says that a later file is
-//! there ([`CaptureReader::is_not_last`]).
+//! A file of another program has no lock. It may grow until the caller says that the next one of
+//! its run is there ([`CaptureReader::is_not_last`]). If it is silent, the caller may put it aside.
 
 use std::io;
 
@@ -32,6 +32,8 @@ pub(in super::super) struct Growth {
     safe_bytes: u64,
     /// Whether it may grow without a lock: its writer is another program.
     needs_no_lock: bool,
+    /// Whether a whole record at its end is read, though none follows it.
+    is_still: bool,
 }
 
 /// Whether an unread file can be read.
@@ -46,27 +48,36 @@ pub(in super::super) enum Begin {
 }
 
 impl Growth {
-    /// The same if a later file is there: without a lock it grows no more.
+    /// What another program writes in a row.
+    pub(in super::super) fn without_lock() -> Self {
+        Self { segment_bytes: None, safe_bytes: 0, needs_no_lock: true, is_still: false }
+    }
+
+    /// The same if the next file of its run is there: without a lock it grows no more.
     pub(in super::super) fn behind_another(self) -> Self {
         Self { needs_no_lock: false, ..self }
     }
 }
 
 impl CaptureReader {
-    /// Returns whether an unread regular file can be read. `is_last`: no later file of its set is
-    /// known.
-    pub(in super::super) fn begin(&mut self, is_last: bool) -> Result<Begin, PortError> {
+    /// Returns whether an unread regular file can be read. `is_finished`: without a lock it grows
+    /// no more. `is_still`: it has not changed for a while.
+    pub(in super::super) fn begin(
+        &mut self,
+        [is_finished, is_still]: [bool; 2],
+    ) -> Result<Begin, PortError> {
         let is_locked = self.input.is_locked();
-        let Some(file_bytes) = size_of(&self.input).filter(|_| is_locked || is_last) else {
+        let Some(file_bytes) = size_of(&self.input).filter(|_| is_locked || !is_finished) else {
             return Ok(Begin::Whole);
         };
         let is_plain = matches!(self.kind, Some(FileKind::Pcapng | FileKind::Pcap { .. }));
+        let at_once = if is_still && !is_locked { Begin::Whole } else { Begin::Later };
         if !is_plain || self.container.is_some() {
-            return Ok(if is_locked { Begin::Later } else { Begin::Whole });
+            return Ok(at_once);
         }
         let segment_bytes = self.segment_bytes()?;
         Ok(match segment_bytes {
-            Some(_) if !is_locked => Begin::Whole,
+            Some(_) if !is_locked => at_once,
             Some(bytes) if self.trailer_at(2, bytes).is_none() => Begin::Later,
             // Plain pcapng is being written over segments.
             None if is_locked && self.ends_with_segment(file_bytes) => Begin::Later,
@@ -74,6 +85,7 @@ impl CaptureReader {
                 segment_bytes,
                 safe_bytes: segment_bytes.unwrap_or(0),
                 needs_no_lock: !is_locked,
+                is_still: false,
             }),
         })
     }
@@ -100,9 +112,70 @@ impl CaptureReader {
         self.growth.is_some()
     }
 
-    /// A later file of its set is there.
+    /// The next file of its run is there.
     pub(in super::super) fn is_not_last(&mut self) {
         self.growth = self.growth.map(Growth::behind_another);
+    }
+
+    /// Whether it may grow without a lock, and has none.
+    pub(in super::super) fn is_of_another_program(&self) -> bool {
+        self.growth.is_some_and(|growth| growth.needs_no_lock) && !self.input.is_locked()
+    }
+
+    /// Reads, or no longer reads, a whole record at the end though none follows it. False if that
+    /// changes nothing.
+    pub(in super::super) fn be_still(&mut self, is_still: bool) -> bool {
+        let growth = self.growth.as_mut();
+        growth.is_some_and(|growth| std::mem::replace(&mut growth.is_still, is_still) != is_still)
+    }
+
+    /// Whether the window has a single record, ends with it, and that is to be read.
+    pub(super) fn is_at_last_record(&self) -> bool {
+        if !self.growth.is_some_and(|growth| growth.is_still) {
+            return false;
+        }
+        let rest = self.window.rest();
+        let (at, others) = match self.kind {
+            Some(FileKind::Pcap { .. }) => (8, 16),
+            _ => (4, 0),
+        };
+        let Some(Ok(length)) = rest.get(at..at + 4).map(<[u8; 4]>::try_from) else { return false };
+        let ends_at = |length: u32| length as usize + others == rest.len();
+        rest.len() >= 12
+            && (ends_at(u32::from_le_bytes(length)) || ends_at(u32::from_be_bytes(length)))
+    }
+
+    /// Returns how many bytes of a file were read whose packets are in a row; `None` for another.
+    pub(in super::super) fn bytes_in_a_row(&self) -> Option<u64> {
+        let is_plain = matches!(self.kind, Some(FileKind::Pcapng | FileKind::Pcap { .. }));
+        let is_in_a_row = is_plain && self.container.is_none() && !self.decoder.is_segmented();
+        let here = self.decoder.file_offset() + self.window.rest().len() as u64;
+        is_in_a_row.then(|| here.max(self.input.bytes_read()))
+    }
+
+    /// Whether bytes were read that are no whole record yet.
+    pub(in super::super) fn has_rest(&self) -> bool {
+        !self.window.rest().is_empty()
+    }
+
+    /// Passes packets that were read before. False if there are fewer.
+    pub(in super::super) fn pass_packets(&mut self, packets: u64) -> Result<bool, PortError> {
+        let mut passed = 0;
+        while passed < packets {
+            match self.step() {
+                Step::Packet(_) => passed += 1,
+                Step::Damage(_) => {}
+                Step::Refused(error) => return Err(self.refused(error)),
+                Step::End => return Ok(false),
+                Step::NeedMore { .. } => {
+                    if self.refill()? == Pulled::Nothing && !self.be_still(true) {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        self.be_still(false);
+        Ok(true)
     }
 
     /// Reads on to the end that the file has now, whether or not it grows.

@@ -10,23 +10,24 @@
 //! turn once the time of its first packet is known and what is there stays:
 //! [`CaptureReader::begin`]. Two files of one run of a recorder are read in sequence. Other files
 //! go on if one that grows has been silent for two seconds: then packets of different files may be
-//! out of order.
+//! out of order. The silent one rests until it grows again ([`rest`](super::rest)).
 //!
-//! When the job ends, the set ends with what is there.
+//! A file is known by its identity, so one that is renamed is read once. When the job ends, or the
+//! files can be listed no more, the set ends with what is there.
 
-use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, Metadata};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use burstline_sys::{clock, late};
+use burstline_sys::{clock, late, limits};
 
 use super::super::reader::{Begin, CaptureReader};
 use super::listing::{files_now, folders_changed};
 use super::places::kept_open;
+use super::rest::Rests;
 use super::{RunPlace, SetSource, Waiting, removed};
+use crate::opened::{Identity, identity};
 use crate::{OpenedFiles, PortError};
 
 /// How often names are listed.
@@ -39,8 +40,11 @@ const HELD_UP_NS: u64 = 2_000_000_000;
 /// As long as a file has been looked at fewer times, it may only have begun.
 const NEW_LOOKS: u32 = 3;
 
-/// What tells a file from another one of its name, which a ring may use again.
-type Identity = (u64, u64, Option<SystemTime>);
+/// A file of another program that has not changed for this long is whole, if it has no rows of
+/// packets.
+const STILL: Duration = Duration::from_secs(3);
+/// What is longer and no capture does not become one.
+const BEGINNING_BYTES: u64 = 1 << 20;
 
 /// The later files of a set.
 pub(super) struct Follow {
@@ -48,58 +52,116 @@ pub(super) struct Follow {
     target: String,
     /// The files that the job writes: they are not read.
     written: OpenedFiles,
+    /// The files of the last listing.
     known: HashMap<PathBuf, Identity>,
-    /// Files of which nothing can be read yet, the newest first.
+    /// All files that were found. Without its time of birth, only those that are there.
+    met: HashSet<Identity>,
+    /// Files of which nothing can be read yet.
     pending: Vec<Pending>,
-    /// The files of the last listing; the last one was changed last.
-    by_time: Vec<PathBuf>,
+    /// Files that were read, and may grow.
+    pub(super) rests: Rests,
+    /// For each run, the packets before its newest file.
+    newest: HashMap<u64, u64>,
     looked_ns: Option<u64>,
     /// When the folders were changed, by the last listing.
     changed: Option<Vec<SystemTime>>,
     /// Whether no further file is looked for.
     is_over: bool,
-    /// Files that are no captures, as far as is known.
-    unsure: HashSet<PathBuf>,
-    /// Those that are none.
+    /// Files that are no captures.
     skipped: u64,
+    /// Why the files can be listed no more.
+    failure: Option<PortError>,
 }
 
 /// A file of which nothing can be read yet.
 struct Pending {
     path: PathBuf,
+    identity: Identity,
     place: Option<RunPlace>,
     /// Open, if there are enough descriptors.
     file: Option<File>,
     looks: u32,
-    /// Whether it is a capture, which nobody knows of an empty file.
-    is_capture: bool,
+    /// Whether its recorder had it locked.
+    was_locked: bool,
+    /// Its size when it was looked at last.
+    bytes: Option<u64>,
 }
 
 impl Pending {
-    fn of(path: PathBuf) -> Self {
-        Self { path, place: None, file: None, looks: 0, is_capture: false }
+    fn of(path: PathBuf, identity: Identity) -> Self {
+        let (place, file, bytes) = (None, None, None);
+        Self { path, identity, place, file, looks: 0, was_locked: false, bytes }
     }
+
+    /// Whether it has not changed for a while, and not since the last look.
+    fn is_still(&mut self, metadata: &Metadata) -> bool {
+        let bytes = metadata.len();
+        let is_same = self.bytes.replace(bytes).is_none_or(|before| before == bytes);
+        is_same && age(metadata) >= STILL
+    }
+}
+
+/// Returns how long ago a file was changed.
+pub(super) fn age(metadata: &Metadata) -> Duration {
+    let changed = metadata.modified().ok();
+    changed.and_then(|at| at.elapsed().ok()).unwrap_or_default()
+}
+
+/// What a listing has found.
+#[derive(Default)]
+struct Listed {
+    /// Files that have other names now.
+    renamed: HashMap<Identity, PathBuf>,
+    /// Why files cannot be looked at.
+    notes: Vec<String>,
 }
 
 impl Follow {
     pub(super) fn new(target: &str, written: &OpenedFiles) -> Self {
+        written.keep_written();
         Self {
             target: target.to_owned(),
             written: written.clone(),
             known: HashMap::new(),
+            met: HashSet::new(),
             pending: Vec::new(),
-            by_time: Vec::new(),
+            rests: Rests::default(),
+            newest: HashMap::new(),
             looked_ns: None,
             changed: None,
             is_over: false,
-            unsure: HashSet::new(),
             skipped: 0,
+            failure: None,
         }
     }
 
     /// Whether no file will be added.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
+    }
+
+    /// Whether nothing is there.
+    pub(super) fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Returns why the files could be listed no more, once.
+    pub(super) fn take_failure(&mut self) -> Option<PortError> {
+        self.failure.take()
+    }
+
+    /// Whether the next file of the same run was found.
+    pub(super) fn has_successor(&self, place: Option<RunPlace>) -> bool {
+        let newest = |place: RunPlace| self.newest.get(&place.run).copied();
+        place.is_some_and(|place| newest(place) > Some(place.packets_before))
+    }
+
+    /// Notes the place of a file.
+    fn have_met(&mut self, place: Option<RunPlace>) {
+        if let Some(RunPlace { run, packets_before }) = place {
+            let newest = self.newest.entry(run).or_default();
+            *newest = packets_before.max(*newest);
+        }
     }
 
     /// Whether a file of the same run, in front of this one, is still to come. One that was empty
@@ -124,49 +186,57 @@ impl Follow {
     }
 
     /// Adds the files that are new since the last listing.
-    fn list(&mut self) -> Result<(), PortError> {
-        let fail = |path: &Path| {
-            let path = path.to_owned();
-            |error| PortError::Io { action: "look at", path, error }
-        };
+    fn list(&mut self) -> Result<Listed, PortError> {
+        let mut listed = Listed::default();
         let changed = folders_changed(&self.target);
         let is_settled = |at: &SystemTime| at.elapsed().is_ok_and(|since| since > SETTLED);
         let all_settled = changed.as_ref().is_some_and(|all| all.iter().all(is_settled));
         if all_settled && changed == self.changed {
-            return Ok(());
+            return Ok(listed);
         }
-        self.changed = changed;
-        let (mut listed, mut by_time, mut found) = (HashMap::new(), Vec::new(), Vec::new());
+        let (mut known, mut found) = (HashMap::new(), Vec::new());
         for path in files_now(&self.target)? {
             let metadata = match late::metadata(&path) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                metadata => metadata.map_err(fail(&path))?,
+                Err(error) => {
+                    let unknown = (0, 0, None);
+                    if self.known.get(&path) != Some(&unknown) {
+                        listed.notes.push(unreadable(&path, &error));
+                    }
+                    known.insert(path, unknown);
+                    continue;
+                }
+                Ok(metadata) => metadata,
             };
-            let identity = (metadata.dev(), metadata.ino(), metadata.created().ok());
-            by_time.push((metadata.modified().ok(), path.clone()));
+            let identity = identity(&metadata);
             if self.known.get(&path) != Some(&identity) {
-                self.unsure.insert(path.clone());
-                found.push(path.clone());
+                // Without its time of birth, it may be another file of the same number.
+                match self.met.insert(identity) || identity.2.is_none() {
+                    true => found.push(Pending::of(path.clone(), identity)),
+                    false => _ = listed.renamed.insert(identity, path.clone()),
+                }
             }
-            listed.insert(path, identity);
+            known.insert(path, identity);
         }
-        self.known = listed;
-        self.unsure.retain(|path| self.known.contains_key(path));
-        by_time.sort();
-        self.by_time = by_time.into_iter().map(|(_, path)| path).collect();
-        let new = found.into_iter().map(Pending::of);
-        self.pending.extend(new);
-        // The newest first: what is no capture does not make another file a former one.
-        let place = |file: &Pending| self.by_time.iter().position(|path| *path == file.path);
-        self.pending.sort_by_cached_key(|file| Reverse(place(file)));
-        Ok(())
+        self.changed = changed;
+        self.known = known;
+        self.pending.extend(found);
+        let renamed = |file: &mut Pending| rename(&listed.renamed, &file.identity, &mut file.path);
+        self.pending.iter_mut().for_each(renamed);
+        self.rests.rename(&listed.renamed);
+        Ok(listed)
     }
+}
 
-    /// Whether nothing that is known to be a capture was changed later than this file, when the
-    /// names were listed last.
-    fn is_last(&self, path: &Path) -> bool {
-        let is_known = |other: &&PathBuf| *other == path || !self.unsure.contains(*other);
-        self.by_time.iter().rfind(is_known).is_some_and(|last| last == path)
+/// The note on a file that cannot be read.
+fn unreadable(path: &Path, error: &std::io::Error) -> String {
+    format!("{} cannot be read: its packets are in no count: {error}", path.display())
+}
+
+/// Gives a file its new name, if it has one.
+pub(super) fn rename(renamed: &HashMap<Identity, PathBuf>, of: &Identity, path: &mut PathBuf) {
+    if let Some(new) = renamed.get(of) {
+        new.clone_into(path);
     }
 }
 
@@ -179,60 +249,77 @@ pub(super) fn precedes(this: Option<RunPlace>, that: Option<RunPlace>) -> bool {
 }
 
 impl SetSource {
-    /// Looks for further files of a set that is followed, if it is time.
+    /// Looks for further files of a set that is followed, if it is time. If they can be listed no
+    /// more, the set ends with what is there, and then with that error.
     pub(super) fn look_for_files(&mut self) -> Result<(), PortError> {
         let Some(mut follow) = self.follow.take() else { return Ok(()) };
         let now_ns = clock::monotonic_ns();
         let is_due = follow.looked_ns.is_none_or(|looked_ns| now_ns - looked_ns >= LOOK_EVERY_NS);
+        let is_first = follow.looked_ns.is_none();
         let looked = match is_due && !follow.is_over {
             true => self.look_now(&mut follow),
             false => Ok(()),
         };
         self.follow = Some(follow);
-        looked
+        match looked {
+            Err(error) if !is_first => {
+                self.end_following();
+                if let Some(follow) = &mut self.follow {
+                    follow.failure = Some(error);
+                }
+                self.account.is_damaged = true;
+                Ok(())
+            }
+            looked => looked,
+        }
     }
 
     /// Ends the set with what its files have now.
-    pub(super) fn end_following(&mut self) -> Result<(), PortError> {
-        let Some(mut follow) = self.follow.take().filter(|follow| !follow.is_over) else {
-            return Ok(());
-        };
-        follow.is_over = true;
-        let looked = self.look_now(&mut follow);
-        self.members.iter_mut().for_each(|member| member.source.reader.read_to_end());
-        self.waiting.iter_mut().for_each(|file| file.growth = None);
-        if let Some(note) = follow.skipped() {
-            self.account.note(|| note);
+    pub(super) fn end_following(&mut self) {
+        let Some(mut follow) = self.follow.take() else { return };
+        if !follow.is_over {
+            follow.is_over = true;
+            follow.failure = self.look_now(&mut follow).err();
+            self.members.iter_mut().for_each(|member| member.source.reader.read_to_end());
+            self.waiting.iter_mut().for_each(|file| file.growth = None);
+            if let Some(note) = follow.skipped() {
+                self.account.note(|| note);
+            }
         }
         self.follow = Some(follow);
-        looked
     }
 
     fn look_now(&mut self, follow: &mut Follow) -> Result<(), PortError> {
         follow.looked_ns = Some(clock::monotonic_ns());
-        follow.list()?;
+        let listed = follow.list();
+        if let Ok(Listed { renamed, notes }) = &listed {
+            let waiting = self.waiting.iter_mut();
+            waiting.for_each(|file| rename(renamed, &file.identity, &mut file.path));
+            notes.iter().for_each(|note| self.account.note(|| note.clone()));
+        }
         let (mut begun, mut later) = (Vec::new(), Vec::new());
         for mut file in std::mem::take(&mut follow.pending) {
-            match self.meet(follow, &mut file) {
-                Ok(found) => {
-                    if file.is_capture {
-                        follow.unsure.remove(&file.path);
-                    }
-                    match found {
-                        Some(found) => begun.push(found),
-                        None if follow.is_over => {}
-                        None => later.push(file),
-                    }
-                }
+            let met = self.meet(follow, &mut file);
+            follow.have_met(file.place);
+            match met {
+                Ok(Some(found)) => begun.push(found),
+                Ok(None) if follow.is_over => {}
+                Ok(None) => later.push(file),
                 Err(PortError::NotACapture { .. }) => follow.skipped += 1,
                 Err(PortError::SameFile { .. }) => {}
                 Err(error) if super::is_missing(&error) => {
                     self.account.note(|| removed(&file.path));
                 }
-                Err(error) => {
-                    follow.pending.push(file);
-                    return Err(error);
+                // There may be descriptors later.
+                Err(PortError::Io { error, .. })
+                    if limits::is_out_of_descriptors(&error) && !follow.is_over =>
+                {
+                    later.push(file);
                 }
+                Err(PortError::Io { error, .. }) => {
+                    self.account.note(|| unreadable(&file.path, &error));
+                }
+                Err(error) => self.account.note(|| error.to_string()),
             }
         }
         follow.pending = later;
@@ -240,13 +327,14 @@ impl SetSource {
         begun.sort_by_key(|file| (file.first_ns, file.place.map(|place| place.packets_before)));
         begun.into_iter().for_each(|file| self.enter(file));
         for member in &mut self.members {
-            if !follow.is_last(&member.path) {
+            if follow.has_successor(member.place) {
                 member.source.reader.is_not_last();
             }
         }
-        let former = self.waiting.iter_mut().filter(|file| !follow.is_last(&file.path));
+        let former = self.waiting.iter_mut().filter(|file| follow.has_successor(file.place));
         former.for_each(Waiting::is_not_last);
-        Ok(())
+        self.wake(follow);
+        listed.map(drop)
     }
 
     /// Looks into a new file. Returns `None` if nothing of it can be read yet.
@@ -268,12 +356,17 @@ impl SetSource {
         if metadata.len() == 0 {
             return Ok(None);
         }
-        let is_last = !follow.is_over && follow.is_last(&path);
-        let probed = probe(&path, opened, [is_last, follow.is_over], &mut file.place);
-        file.is_capture |= probed.is_ok();
-        match probed {
+        let is_still = file.is_still(&metadata);
+        let is_locked = burstline_sys::locked::is_locked(&opened);
+        file.was_locked |= is_locked;
+        let is_finished = follow.is_over || file.was_locked && !is_locked;
+        match probe(opened, file, follow, [is_finished, is_still]) {
             // Its recorder has only begun.
-            Err(PortError::NotACapture { .. }) if is_growing(&metadata, file, is_last) => Ok(None),
+            Err(PortError::NotACapture { .. })
+                if is_locked || !is_finished && !is_still && metadata.len() < BEGINNING_BYTES =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(error),
             Ok((Begin::Later, _)) if !follow.is_over => Ok(None),
             Ok((Begin::Growing(_), None)) => Ok(None),
@@ -282,9 +375,9 @@ impl SetSource {
                     Begin::Growing(growth) => Some(growth),
                     Begin::Whole | Begin::Later => None,
                 };
-                let first_ns = first_ns.unwrap_or(0);
+                let (first_ns, identity) = (first_ns.unwrap_or(0), identity(&metadata));
                 let (place, file, index) = (file.place, file.file.take(), 0);
-                Ok(Some(Waiting { first_ns, path, place, file, index, growth }))
+                Ok(Some(Waiting { first_ns, path, identity, place, file, index, growth }))
             }
         }
     }
@@ -300,23 +393,18 @@ impl SetSource {
 
 /// Reads whether a file can be read, its place in its run, and the time of its first packet.
 fn probe(
-    path: &Path,
     opened: File,
-    [is_last, is_over]: [bool; 2],
-    place: &mut Option<RunPlace>,
+    file: &mut Pending,
+    follow: &Follow,
+    [is_finished, is_still]: [bool; 2],
 ) -> Result<(Begin, Option<u64>), PortError> {
-    let mut reader = CaptureReader::of_file(opened, path, None)?;
-    *place = reader.read_run_place()?;
-    let begin = reader.begin(is_last)?;
+    let mut reader = CaptureReader::of_file(opened, &file.path, None)?;
+    file.place = reader.read_run_place()?;
+    let is_finished = is_finished || follow.has_successor(file.place);
+    let begin = reader.begin([is_finished, is_still])?;
     let first_ns = match begin {
-        Begin::Later if !is_over => None,
+        Begin::Later if !follow.is_over => None,
         _ => reader.read_first_time_ns()?,
     };
     Ok((begin, first_ns))
-}
-
-/// Whether what is no capture yet may become one.
-fn is_growing(metadata: &Metadata, file: &Pending, is_last: bool) -> bool {
-    let is_locked = file.file.as_ref().is_some_and(burstline_sys::locked::is_locked);
-    is_locked || is_last && metadata.len() < 24
 }

@@ -60,7 +60,12 @@ pub(in super::super) fn find(
 }
 
 pub(super) fn not_found(path: &Path) -> PortError {
-    let error = io::Error::new(io::ErrorKind::NotFound, "no capture file found");
+    let is_followed = path.as_os_str().as_bytes().ends_with(b"?follow=yes");
+    let why = match is_followed {
+        true => "no capture file found; only a job follows a set, such as count or capture",
+        false => "no capture file found",
+    };
+    let error = io::Error::new(io::ErrorKind::NotFound, why);
     PortError::Io { action: "open", path: path.to_owned(), error }
 }
 
@@ -72,7 +77,7 @@ pub(super) fn files_now(target: &str) -> Result<Vec<PathBuf>, PortError> {
     let several = striped_paths(target).unwrap_or_else(|_| vec![target.to_owned()]);
     let mut files = Vec::new();
     for target in several {
-        files.extend(names_of(Path::new(&target))?);
+        files.extend(names_of(Path::new(&target), true)?);
     }
     Ok(files)
 }
@@ -86,14 +91,18 @@ pub(super) fn folders_changed(target: &str) -> Option<Vec<SystemTime>> {
 
 /// Returns the regular files of a folder, or those whose names match a pattern.
 pub(super) fn files_of(path: &Path) -> Result<Vec<PathBuf>, PortError> {
-    let files = names_of(path)?;
+    let files = names_of(path, false)?;
     if files.is_empty() { Err(not_found(path)) } else { Ok(files) }
 }
 
-/// As [`files_of`]; there may be none.
-fn names_of(path: &Path) -> Result<Vec<PathBuf>, PortError> {
-    let fail = |error| PortError::Io { action: "open", path: path.to_owned(), error };
-    let (folder, pattern) = match (late::is_folder(path), path.file_name()) {
+/// As [`files_of`]; there may be none. With `with_unclear` also what may be one, if it cannot be
+/// looked at.
+fn names_of(path: &Path, with_unclear: bool) -> Result<Vec<PathBuf>, PortError> {
+    let fail = |error: io::Error| {
+        let action = if error.kind() == io::ErrorKind::NotFound { "open" } else { "list" };
+        PortError::Io { action, path: path.to_owned(), error }
+    };
+    let (folder, pattern) = match (is_folder(path).map_err(fail)?, path.file_name()) {
         (false, Some(pattern)) => (folder_of(path), pattern.as_bytes()),
         _ => (or_here(path), &b"*"[..]),
     };
@@ -101,7 +110,11 @@ fn names_of(path: &Path) -> Result<Vec<PathBuf>, PortError> {
     for name in late::names_in(folder).map_err(fail)? {
         let (path, name) = (folder.join(&name), name.as_bytes());
         let is_meant = !name.starts_with(b".") && !name.ends_with(b".bidx") && fits(pattern, name);
-        if is_meant && late::is_file(&path) {
+        let is_file = || match late::metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => with_unclear,
+            found => found.is_ok_and(|found| found.is_file()),
+        };
+        if is_meant && is_file() {
             files.push(path);
         }
     }
@@ -109,9 +122,24 @@ fn names_of(path: &Path) -> Result<Vec<PathBuf>, PortError> {
     Ok(files)
 }
 
+/// Whether a path is a folder. Nothing is at that of a pattern.
+///
+/// # Errors
+/// That cannot be told: it would be taken for a pattern that matches nothing.
+fn is_folder(path: &Path) -> io::Result<bool> {
+    use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
+    match late::metadata(path) {
+        Ok(found) => Ok(found.is_dir()),
+        Err(error) => match error.kind() {
+            NotFound | NotADirectory | InvalidFilename => Ok(false),
+            _ => Err(error),
+        },
+    }
+}
+
 /// Returns the folder in which [`files_of`] looks.
 pub(super) fn folder_looked_in(path: &Path) -> &Path {
-    if late::is_folder(path) { path } else { or_here(folder_of(path)) }
+    if is_folder(path).unwrap_or(true) { path } else { or_here(folder_of(path)) }
 }
 
 /// Whether a name matches a pattern. Cost: linear in the name for each `*`.
