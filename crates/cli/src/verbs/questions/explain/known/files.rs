@@ -96,6 +96,41 @@ pub(super) const FILES: &[Known] = &[
         "name a pattern instead of a folder: set:'FOLDER/*.pcapng'",
     ),
     note(
+        "losses-in-no-file",
+        &["no file has these losses in its counts"],
+        "The disk was full before a file described this interface, so only the report has them",
+        "rx_ring_full and the other losses of the interface, with --json",
+        "make room: capture --min-free keeps some",
+    ),
+    note(
+        "waiting-set",
+        &["nothing is there yet; waiting"],
+        "A set that is followed has no file yet. If the name is wrong, none will come",
+        "ls -l FOLDER",
+        "name the folder or the pattern to which recorders write",
+    ),
+    note(
+        "unreadable-file",
+        &["cannot be read: its packets are in no count"],
+        "The user of the job may not open a file of a followed set; the others are read",
+        "ls -l FILE",
+        "let the user read it: chmod or chown",
+    ),
+    note(
+        "changed-file",
+        &[
+            "was cut off or written over",
+            "has grown since it was read",
+            "has grown, and cannot be read on",
+            "what follows is in no count",
+            "what it has is in no count",
+        ],
+        "A file of a followed set was changed where it had been read, or reading it failed. The \
+         job counts as damaged",
+        "burstline check FILE",
+        "let recorders write new files, and not old ones anew: capture -b, dumpcap -b",
+    ),
+    note(
         "many-interfaces",
         &["interfaces: packets of"],
         "A run numbers 256 interfaces at most, so later ones share a number",
