@@ -16,8 +16,8 @@ use burstline_port::{
 };
 use burstline_wire::files::{Counters, FileKind, MAX_NEED};
 
-use super::archive;
 use crate::args::CaptureArgs;
+use crate::confinement::without_rights;
 use crate::failure::{Failure, complain};
 
 /// The first words of the comment of a file that continues another.
@@ -196,7 +196,7 @@ impl Examined {
     fn of(path: &Path) -> Result<Result<Self, String>, Failure> {
         let opened = CaptureReader::open(&path.to_string_lossy(), &OpenedFiles::default());
         let examined = match opened {
-            Ok(reader) => archive::without_rights(|| Ok(Self::read(reader)))?,
+            Ok(reader) => without_rights(|| Self::read(reader))?,
             Err(error) => Err(error.into()),
         };
         match examined {

@@ -24,6 +24,13 @@ pub(crate) struct FilesArgs {
     pub(crate) quiet: bool,
 }
 
+impl FilesArgs {
+    /// Returns what names the files: a set may be written as its address.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|target| target.strip_prefix("set:").unwrap_or(target))
+    }
+}
+
 const CHECK: &str = "\
 Examples:
   burstline check x.pcapng          is every packet as it was recorded?

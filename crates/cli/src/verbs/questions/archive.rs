@@ -16,7 +16,6 @@ use burstline_engine::{EngineError, Watch};
 use burstline_port::{CaptureReader, OpenedFiles, captures_of};
 
 use crate::args::FilesArgs;
-use crate::confinement;
 use crate::failure::{FAILED, Failure, complain};
 use crate::view::archive::Bar;
 
@@ -39,8 +38,8 @@ fn find<T>(
     mut look: impl FnMut(&str) -> Result<(Vec<T>, usize), Failure>,
 ) -> Result<Vec<T>, Failure> {
     let (mut all, mut known) = (Vec::new(), HashSet::new());
-    for target in &args.files {
-        let (captures, skipped) = look(target.strip_prefix("set:").unwrap_or(target))?;
+    for target in args.targets() {
+        let (captures, skipped) = look(target)?;
         if skipped > 0 && !args.quiet {
             complain(&format!("{target}: skipped files that are not captures: {skipped}"));
         }
@@ -53,13 +52,6 @@ fn find<T>(
 pub(crate) fn open(path: &Path, files: &OpenedFiles) -> Result<CaptureReader, Failure> {
     let opened = CaptureReader::open(&path.to_string_lossy(), files);
     Ok(opened.map_err(EngineError::from)?)
-}
-
-/// The same as [`confinement::without_rights`], for work of the engine.
-pub(crate) fn without_rights<T: Send>(
-    work: impl FnOnce() -> Result<T, EngineError> + Send,
-) -> Result<T, Failure> {
-    Ok(confinement::without_rights(work)??)
 }
 
 /// Runs `work` on each file, and continues after an unreadable one. Returns the results, and

@@ -20,7 +20,7 @@ use crate::confinement;
 use crate::failure::{FAILED, Failure, complain, complain_of_ledger};
 use crate::paths::address_of;
 use crate::signals;
-use crate::verbs::archive::{open, without_rights};
+use crate::verbs::archive::open;
 use crate::view::Stream;
 use crate::view::fetch::{self, Fetched};
 use crate::words::{count_text, packets_text};
@@ -129,7 +129,7 @@ fn look(name: String, answer: Answer, path: &Path, stop: &AtomicBool) -> Fetched
     // The flag carries no memory.
     let mut watch = |_| !stop.load(Relaxed);
     let scanned = open(path, &OpenedFiles::default())
-        .and_then(|reader| without_rights(|| burstline_engine::check(reader, &mut watch)));
+        .and_then(|reader| Ok(burstline_engine::check(reader, &mut watch)?));
     let why = match scanned {
         Ok(scanned) => {
             (fetched.came, fetched.is_capture) = (scanned.packets, true);
@@ -169,7 +169,7 @@ fn merge(
         OpenOptions { stop: Some(Arc::clone(stop)), names_files: true, ..OpenOptions::default() };
     let source = open_set("sensors", paths, &options).map_err(EngineError::from)?;
     let sink = open_sink(sink, &options).map_err(EngineError::from)?;
-    without_rights(|| Ok(try_extract(source, Some(sink), &options.table, stop)))
+    Ok(try_extract(source, Some(sink), &options.table, stop))
 }
 
 fn report(

@@ -24,6 +24,7 @@ use burstline_wire::headers::LinkType;
 use crate::compared::{Better, Outcome};
 use crate::figures::Context;
 use crate::instructions;
+use crate::live::udp_frame;
 
 const SEGMENT_BYTES: usize = 1 << 20;
 /// Writes in progress, as a recorder's.
@@ -186,16 +187,11 @@ fn bare(to: &mut To<'_>, frames: &[Vec<u8>], packets: u64) -> Result<(), String>
     to.write(segment)
 }
 
-/// Packets of IPv4 UDP, one of each flow.
+/// Packets of IPv4 UDP, one of each flow: the last bytes of its source address.
 fn frames() -> Vec<Vec<u8>> {
     let frame = |flow: u16| {
-        let mut frame = vec![0x5a; PACKET_BYTES];
-        let length = (PACKET_BYTES as u16 - 14).to_be_bytes();
-        let head = [8, 0, 0x45, 0, length[0], length[1], 0, 0, 0x40, 0, 64, 17, 0, 0];
-        frame[12..26].copy_from_slice(&head);
-        frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
-        frame[34..36].copy_from_slice(&(1024 + flow).to_be_bytes());
-        frame[36..38].copy_from_slice(&[0, 53]);
+        let mut frame = udp_frame(PACKET_BYTES);
+        frame[28..30].copy_from_slice(&flow.to_be_bytes());
         frame
     };
     (0..FLOWS).map(frame).collect()

@@ -25,15 +25,15 @@ impl Wants {
         let mut wants = Self::default();
         match verb {
             Verb::Extract(args) => {
-                wants.read_archive(&args.files);
-                wants.write_hints(&args.files);
+                let places = wants.read_archive(&args.files);
+                wants.write_hints(places);
                 wants.write_later(args.write.as_deref(), args.links.splits());
             }
             Verb::Recover(args) => {
                 wants.read_archive(&args.files);
                 wants.write_later(Some(&args.write), args.links.splits());
             }
-            Verb::Info(args) => wants.read_archive(&args.files),
+            Verb::Info(args) => _ = wants.read_archive(&args.files),
             Verb::Check(args) => {
                 wants.read_archive(&args.files);
                 // A file that is not named may fill a gap.
@@ -43,8 +43,8 @@ impl Wants {
                 folders.into_iter().for_each(|folder| wants.read_near(folder));
             }
             Verb::Index(args) => {
-                wants.read_archive(&args.files);
-                wants.write_hints(&args.files);
+                let places = wants.read_archive(&args.files);
+                wants.write_hints(places);
             }
             // Its thread that opens ports and files keeps its rights: it opens more later.
             Verb::Demo(_) => wants.calls.push(Need::Maps),
@@ -93,13 +93,15 @@ impl Wants {
         wants
     }
 
-    /// Captures that are opened one after another. All of them may be root's alone.
-    fn read_archive(&mut self, args: &FilesArgs) {
+    /// Captures that are opened one after another. All of them may be root's alone. Returns where
+    /// they are: files, and folders of any.
+    fn read_archive(&mut self, args: &FilesArgs) -> Vec<PathBuf> {
         self.takes_user = true;
-        for target in &args.files {
-            let target = target.strip_prefix("set:").unwrap_or(target);
+        let mut places = Vec::new();
+        for target in args.targets() {
             self.takes_descriptors |= is_own_descriptor(Path::new(target));
             let mut paths = SetPlaces::of(target).paths;
+            places.extend(paths.clone());
             // A helper leaves no folder that it may read.
             paths.extend(paths.clone().iter().flat_map(|path| links_in(path)));
             if paths.is_empty() {
@@ -109,24 +111,22 @@ impl Wants {
             }
             paths.iter().for_each(|path| self.read_near(path));
         }
+        places
     }
 
-    /// The indexes beside such captures, and the catalogues of their folders.
-    fn write_hints(&mut self, args: &FilesArgs) {
+    /// The indexes beside captures in these places, and the catalogues of their folders.
+    fn write_hints(&mut self, places: Vec<PathBuf>) {
         self.has_files_of_others = true;
         let of_indexes = index_path(Path::new("")).to_string_lossy().into_owned();
-        for target in &args.files {
-            let target = target.strip_prefix("set:").unwrap_or(target);
-            for path in SetPlaces::of(target).paths {
-                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                // Of a folder or a pattern, any file may be a capture.
-                let (folder, prefix) = match path.is_dir() {
-                    true => (path, ""),
-                    false => (folder_of(&path).to_owned(), &name[..]),
-                };
-                self.grant_names(folder.clone(), prefix, &of_indexes);
-                self.grant_names(folder, CATALOGUE, CATALOGUE);
-            }
+        for path in places {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            // Of a folder or a pattern, any file may be a capture.
+            let (folder, prefix) = match path.is_dir() {
+                true => (path, ""),
+                false => (folder_of(&path).to_owned(), &name[..]),
+            };
+            self.grant_names(folder.clone(), prefix, &of_indexes);
+            self.grant_names(folder, CATALOGUE, CATALOGUE);
         }
     }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use burstline_engine::EngineError;
 use burstline_port::{OpenedFiles, RunPiece, run_gaps, unfilled_gaps};
 
-use super::{code, for_each, open, without_rights};
+use super::{code, for_each, open};
 use crate::args::CheckArgs;
 use crate::confinement;
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let (checked, is_whole) = for_each(files, &stop, |path, watch| {
         let mut reader = open(path, &opened)?.until(&stop);
         let place = reader.read_run_place().map_err(EngineError::from)?;
-        let checked = without_rights(|| burstline_engine::check(reader, watch))?;
+        let checked = burstline_engine::check(reader, watch)?;
         let is_silent = files.json || (files.quiet && checked.is_sound());
         if !is_silent {
             view::print(&view::archive::checked(&checked))?;

@@ -15,7 +15,7 @@ use burstline_port::{
 use burstline_sys::late;
 use burstline_wire::hash::HashKind;
 
-use super::{code, find, without_rights};
+use super::{code, find};
 use crate::args::{ExtractArgs, FilesArgs, Moment};
 use crate::confinement;
 use crate::failure::{Failure, complain, complain_of_ledger};
@@ -57,8 +57,7 @@ pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
     let sink = sink.map(|sink| open_sink(&sink, &options)).transpose();
     let sink = sink.map_err(EngineError::from)?;
     let table = &options.table;
-    let Attempt { mut extracted, failure } =
-        without_rights(|| Ok(try_extract(source, sink, table, &stop)))?;
+    let Attempt { mut extracted, failure } = try_extract(source, sink, table, &stop);
     if extracted.packets == 0 {
         extracted.source.notes.extend(unknown_port(args, &chosen, table));
         extracted.source.notes.extend(outer_only(args));

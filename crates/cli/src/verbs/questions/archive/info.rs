@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use burstline_engine::Scanned;
 use burstline_port::OpenedFiles;
 
-use super::{code, for_each, open, without_rights};
+use super::{code, for_each, open};
 use crate::args::InfoArgs;
 use crate::confinement;
 use crate::failure::Failure;
@@ -21,11 +21,9 @@ pub(crate) fn info(args: &InfoArgs) -> Result<ExitCode, Failure> {
     let opened = OpenedFiles::default();
     let (described, is_whole) = for_each(files, &stop, |path, watch| {
         let reader = open(path, &opened)?.until(&stop);
-        let described = without_rights(|| {
-            let section = reader.first_section();
-            let survey = burstline_engine::survey(reader, watch)?;
-            Ok(Described { survey, section })
-        })?;
+        let section = reader.first_section();
+        let survey = burstline_engine::survey(reader, watch)?;
+        let described = Described { survey, section };
         if !files.json {
             view::print(&view::archive::info::text(&described))?;
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use burstline_engine::EngineError;
 use burstline_port::{Loss, OpenOptions, open_sink};
 
-use super::{code, open, paths_of, without_rights};
+use super::{code, open, paths_of};
 use crate::args::RecoverArgs;
 use crate::confinement;
 use crate::failure::{Failure, complain_of_ledger};
@@ -42,8 +42,7 @@ pub(crate) fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
         !stop.load(Relaxed)
     };
     let sink = open_sink(&sink, &options).map_err(EngineError::from)?;
-    let recovered =
-        without_rights(|| burstline_engine::recover(readers, &options, sink, &mut watch));
+    let recovered = burstline_engine::recover(readers, &options, sink, &mut watch);
     bar.clear();
     let recovered = recovered?;
     let is_closed = recovered.unaccounted() == 0;

@@ -64,7 +64,8 @@ impl CaptureReader {
     /// no more. `is_still`: it has not changed for a while.
     pub(in super::super) fn begin(
         &mut self,
-        [is_finished, is_still]: [bool; 2],
+        is_finished: bool,
+        is_still: bool,
     ) -> Result<Begin, PortError> {
         let is_locked = self.input.is_locked();
         let Some(file_bytes) = size_of(&self.input).filter(|_| is_locked || !is_finished) else {

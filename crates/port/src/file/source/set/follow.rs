@@ -360,7 +360,7 @@ impl SetSource {
         let is_locked = burstline_sys::locked::is_locked(&opened);
         file.was_locked |= is_locked;
         let is_finished = follow.is_over || file.was_locked && !is_locked;
-        match probe(opened, file, follow, [is_finished, is_still]) {
+        match probe(opened, file, follow, is_finished, is_still) {
             // Its recorder has only begun.
             Err(PortError::NotACapture { .. })
                 if is_locked || !is_finished && !is_still && metadata.len() < BEGINNING_BYTES =>
@@ -396,12 +396,13 @@ fn probe(
     opened: File,
     file: &mut Pending,
     follow: &Follow,
-    [is_finished, is_still]: [bool; 2],
+    is_finished: bool,
+    is_still: bool,
 ) -> Result<(Begin, Option<u64>), PortError> {
     let mut reader = CaptureReader::of_file(opened, &file.path, None)?;
     file.place = reader.read_run_place()?;
     let is_finished = is_finished || follow.has_successor(file.place);
-    let begin = reader.begin([is_finished, is_still])?;
+    let begin = reader.begin(is_finished, is_still)?;
     let first_ns = match begin {
         Begin::Later if !follow.is_over => None,
         _ => reader.read_first_time_ns()?,

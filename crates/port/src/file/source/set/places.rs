@@ -53,12 +53,6 @@ impl SetPlaces {
         Self { paths: folders.collect(), files: usize::MAX }
     }
 
-    /// Adds another place.
-    pub fn add(&mut self, other: Self) {
-        self.paths.extend(other.paths);
-        self.files += other.files;
-    }
-
     /// Whether a set of these files opens some of them only when their time has come: there are
     /// more than this process may have open.
     pub fn opens_later(&self) -> bool {
