@@ -23,6 +23,7 @@ use burstline_sys::namespace;
 use burstline_sys::privileges::Ruleset;
 use burstline_sys::privileges::{self, Access, CallFilter, Confinement, LateFiles, Need, Refusal};
 use burstline_sys::raw_socket::{raw_socket, set_with_rights};
+use burstline_sys::readiness;
 use burstline_sys::seqpacket::{Kind, peer_of};
 use burstline_sys::tap::{Tap, TapOptions};
 use burstline_sys::temporary::TemporaryFolder;
@@ -430,12 +431,19 @@ fn ports_are_opened_once_a_user_asks_for_them() {
         denied(raw_socket(libc::AF_PACKET).unwrap_err());
         denied(load().unwrap_err());
         assert!(tap("t0").is_err());
+        // A user who asks before the job has handed over its listener is heard, too.
+        ask.send("t9".to_owned()).unwrap();
+        readiness::wait(&[listener.as_fd()], u64::MAX).unwrap();
         let clients = helper::serve(listener.as_fd()).unwrap().expect("this thread needs it");
+        let is_heard = |name: &str| {
+            let client = clients.receive().unwrap().expect("the helper lives");
+            assert_eq!(io::read_to_string(client.request).unwrap(), name);
+        };
+        is_heard("t9");
         denied(helper::serve(listener.as_fd()).unwrap_err());
         let next = |name: &str| {
             ask.send(name.to_owned()).unwrap();
-            let client = clients.receive().unwrap().expect("the helper lives");
-            assert_eq!(io::read_to_string(client.request).unwrap(), name);
+            is_heard(name);
         };
         next("t0");
         let opened = tap("t0").unwrap();

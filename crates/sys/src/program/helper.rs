@@ -245,7 +245,7 @@ impl Helper {
     /// Runs the helper's own command for a file, with its output in `output`.
     pub(crate) fn run(&self, path: &Path, output: BorrowedFd<'_>) -> io::Result<ExitStatus> {
         let commands = self.commands.as_ref().ok_or_else(ended)?;
-        let (done, _) = ask(&commands.socket, &Request::Run { path }, &[output])?;
+        let done = ask(&commands.socket, &Request::Run { path }, &[output])?;
         Ok(ExitStatus::from_raw(done.status))
     }
 
@@ -298,17 +298,19 @@ impl Helper {
     /// Has its [`Loader`] load something.
     pub(crate) fn load(&self, what: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
         let request = Request::Load { what: path_of(what) };
-        ask(&self.files.socket, &request, files)?.0.opened.ok_or_else(ended)
+        ask(&self.files.socket, &request, files)?.opened.ok_or_else(ended)
     }
 
     /// Has its [`Porter`] serve a listening socket.
     pub(crate) fn serve(&self, listener: BorrowedFd<'_>) -> io::Result<Clients> {
-        let (_, socket) = ask(&self.files.socket, &Request::Serve, &[listener])?;
-        Ok(Clients::new(socket))
+        // Not the socket for the answer: a client may be there before that is sent.
+        let [here, there] = SeqPacket::pair()?;
+        ask(&self.files.socket, &Request::Serve, &[listener, there.as_fd()])?;
+        Ok(Clients::new(here))
     }
 
     fn ask_for_one(&self, request: &Request<'_>) -> io::Result<OwnedFd> {
-        ask(&self.files.socket, request, &[])?.0.opened.ok_or_else(ended)
+        ask(&self.files.socket, request, &[])?.opened.ok_or_else(ended)
     }
 
     fn ask(&self, request: &Request<'_>, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
@@ -316,13 +318,8 @@ impl Helper {
     }
 }
 
-/// Sends a request to a helper, and waits for the answer. Returns it with the socket that it came
-/// by.
-fn ask(
-    socket: &SeqPacket,
-    request: &Request<'_>,
-    files: &[BorrowedFd<'_>],
-) -> io::Result<(Done, SeqPacket)> {
+/// Sends a request to a helper, and waits for the answer.
+fn ask(socket: &SeqPacket, request: &Request<'_>, files: &[BorrowedFd<'_>]) -> io::Result<Done> {
     let [here, there] = SeqPacket::pair()?;
     let (message, descriptors) = (request.encode()?, [&[there.as_fd()], files].concat());
     let send = || socket.send(&message, &descriptors);
@@ -339,7 +336,7 @@ fn ask(
         return Err(ended());
     }
     match Answer::decode(room) {
-        Answer { error: 0, status } => Ok((Done { status, opened: opened.pop() }, here)),
+        Answer { error: 0, status } => Ok(Done { status, opened: opened.pop() }),
         Answer { error, .. } => Err(io::Error::from_raw_os_error(error)),
     }
 }

@@ -112,7 +112,10 @@ impl Server {
                 self.serve_passed(&clients, handle, options);
             }
             Ok(None) => self.serve_own(&listener, handle, options),
-            Err(_) => drop(readiness::wait(&[self.end.as_fd()], u64::MAX)),
+            Err(_) => {
+                drop(listener); // who waits for an answer is told that none comes
+                drop(readiness::wait(&[self.end.as_fd()], u64::MAX));
+            }
         }
     }
 

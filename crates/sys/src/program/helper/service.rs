@@ -63,8 +63,6 @@ pub(super) struct Asked<'a> {
     pub(super) request: Request<'a>,
     /// The files that came with it.
     files: Vec<OwnedFd>,
-    /// Where the answer goes.
-    asker: &'a OwnedFd,
 }
 
 impl Asked<'_> {
@@ -264,7 +262,7 @@ fn serve(socket: &SeqPacket, job: Pid, work: &Work) {
         let mut descriptors = descriptors.into_iter();
         let Some(asker) = descriptors.next() else { continue };
         let outcome = match Request::decode(&room[..bytes]) {
-            Some(request) => work(Asked { request, files: descriptors.collect(), asker: &asker }),
+            Some(request) => work(Asked { request, files: descriptors.collect() }),
             None => Err(refused()),
         };
         let (error, done) = match outcome {
@@ -348,12 +346,13 @@ fn do_for_files(allowed: &Shared, ports: &Ports, mut asked: Asked<'_>) -> io::Re
         Request::TapQueue { name, flags } => now.tap_queue(name, flags)?,
         Request::Load { what } => now.load(ports.loader, what, asked.files)?,
         Request::Serve => {
-            let (porter, listener) = (ports.porter.ok_or_else(refused)?, asked.file()?);
+            let porter = ports.porter.ok_or_else(refused)?;
+            let (listener, job) = (asked.file()?, asked.file()?);
             // A later listener would be one of the job's own choice.
             if ports.is_served.swap(true, Relaxed) {
                 return Err(refused());
             }
-            Door::serve(porter, listener, asked.asker.try_clone()?, allowed)?;
+            Door::serve(porter, listener, job, allowed)?;
             return Ok(Done::default());
         }
         _ => return change(&now, asked).map(|()| Done::default()),
