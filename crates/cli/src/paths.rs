@@ -1,9 +1,21 @@
-//! Converts file paths to addresses.
+//! Paths: of files, as addresses, and of this program.
+
+use std::env;
+use std::path::PathBuf;
 
 use burstline_port::{Address, AddressError};
 use clap::ValueEnum;
 
 use crate::args::{FormatArgs, NOTHING};
+
+/// This program's file, even if another file has replaced it since.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// Returns this program's real path if it still exists, so that tools show its name.
+pub(crate) fn own_program() -> PathBuf {
+    let path = env::current_exe().ok().filter(|path| path.is_file());
+    path.unwrap_or_else(|| OWN_PROGRAM.into())
+}
 
 /// Returns the path of `file:PATH`, or the text if it is a path.
 pub(crate) fn unschemed(text: &str) -> &str {

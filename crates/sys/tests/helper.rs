@@ -500,7 +500,7 @@ fn a_launcher_starts_its_commands_as_root_and_no_others() {
         fs::write(spool.join("file"), "x").unwrap();
         let known: [&[&str]; 3] = [&["sh", "-c", "id -u; exit 7"], &["sleep", "600"], &["/none"]];
         let words = |command: &&[&str]| command.iter().map(OsString::from).collect();
-        launcher::start(known.iter().map(words).collect(), spool.clone()).unwrap();
+        launcher::start(known.iter().map(words).collect(), Some(spool.clone()), None).unwrap();
         assert!(privileges::name_confinement(confinement(Some(Account::nobody()), None)));
         privileges::give_up().unwrap();
         let (text, status) = launched(known[0]).unwrap();

@@ -21,7 +21,9 @@ mod places;
 mod wants;
 
 use std::ffi::OsString;
+use std::fs;
 use std::io;
+use std::os::unix::fs::chown;
 use std::path::Path;
 use std::thread;
 
@@ -70,8 +72,9 @@ const READ: [&str; 15] = [
 pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     let Some(refusal) = refusal()? else { return name_successor(verb.successor()) };
     // A query names what its threads keep once its engine is ready, a fetch once it knows its
-    // sensors.
-    if verb.keeps_privileges() || matches!(verb, Verb::Query(_) | Verb::Fetch(_)) {
+    // sensors, a demonstration once it has files.
+    let is_later = matches!(verb, Verb::Query(_) | Verb::Fetch(_) | Verb::Demo(_));
+    if verb.keeps_privileges() || is_later {
         return Ok(());
     }
     let Some(wants) = Wants::of(verb) else { return name_successor(verb.successor()) };
@@ -91,11 +94,37 @@ pub(crate) fn name_fetch(
     folder: &Path,
 ) -> Result<(), Failure> {
     let Some(refusal) = refusal()? else { return name_successor(None) };
-    if let Err(error) = launcher::start(commands, folder.to_owned()) {
+    if let Err(error) = launcher::start(commands, Some(folder.to_owned()), None) {
         complain(&format!("note: no process that starts ssh: {error}; this one keeps its user"));
         return name_successor(None);
     }
     name_what(Wants::of_fetch(args, folder), refusal, None, args.quiet, refused)
+}
+
+/// Names what the threads of a demonstration keep, which has files in `folder`, and has these
+/// commands judge them. Both become nobody, who owns the folder then. Unless it is kept, it is
+/// removed at the end.
+pub(crate) fn name_demo(
+    folder: &Path,
+    commands: Vec<Vec<OsString>>,
+    is_kept: bool,
+) -> Result<(), Failure> {
+    let Some(refusal) = refusal()? else { return name_successor(None) };
+    let (user, removed) = (nobody(), Some(folder.to_owned()).filter(|_| !is_kept));
+    let given = user.iter().try_for_each(|user| give_folder(folder, user));
+    if let Err(error) = given.and_then(|()| launcher::start(commands, removed, user)) {
+        return Err(refused(&error));
+    }
+    name_what(Wants::of_demo(folder), refusal, None, false, refused)
+}
+
+/// Makes a user the owner of a folder and of the files in it.
+fn give_folder(folder: &Path, user: &Account) -> io::Result<()> {
+    let give = |path: &Path| chown(path, Some(user.user), Some(user.group));
+    for file in fs::read_dir(folder)? {
+        give(&file?.path())?;
+    }
+    give(folder)
 }
 
 fn name_what(

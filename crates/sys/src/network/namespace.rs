@@ -3,12 +3,14 @@
 //! A namespace without a name lives as long as a thread, a process or a socket is in it. Threads
 //! and programs started later begin in their starter's namespace.
 //!
-//! Source: network_namespaces(7), unshare(2).
+//! Source: network_namespaces(7), unshare(2), setns(2).
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// Moves only the calling thread into a new network namespace, whose only interface is a loopback
 /// that is down.
@@ -22,6 +24,16 @@ pub fn enter_new_network() -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Moves only the calling thread into the network namespace of another thread, by its id.
+///
+/// # Errors
+/// `NotFound`: there is no such thread; `EPERM` without `CAP_SYS_ADMIN`.
+pub fn enter_network_of(thread: u32) -> io::Result<()> {
+    let namespace = File::open(format!("/proc/{thread}/ns/net"))?;
+    let kind = Some(LinkNameSpaceType::Network);
+    Ok(move_into_link_name_space(namespace.as_fd(), kind)?)
 }
 
 /// Returns the index of an interface of the calling thread's network namespace; `None` if no

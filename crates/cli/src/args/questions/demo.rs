@@ -13,4 +13,8 @@ pub(crate) struct DemoArgs {
     /// Leave the files in place and say where they are
     #[arg(long)]
     pub(crate) keep: bool,
+
+    /// It is the hosts of a demonstration that has started it: standard input is the line to it.
+    #[arg(long, hide = true)]
+    pub(crate) hosts: bool,
 }

@@ -2,8 +2,12 @@
 //!
 //! Every step prints the equivalent command and contributes a count. At the end all counts must
 //! agree.
+//!
+//! This process gives up all rights before it reads a packet. Two others do what it may not: the
+//! [`hosts`] keep their rights and send, and a launcher starts the programs that [judge](judges).
 
 mod files;
+mod hosts;
 mod judges;
 mod live;
 mod worklist;
@@ -22,30 +26,36 @@ use burstline_port::{Address, OpenOptions, open_sink};
 use burstline_wire::hash::HashKind;
 
 use crate::args::DemoArgs;
+use crate::confinement::{self, name_demo};
 use crate::failure::Failure;
 use crate::outcome::{Demands, Outcome};
 use crate::paths::file_address;
 use crate::view::{self, View};
 use crate::words::count_text;
 use crate::{job, signals};
-use files::{DemoFiles, REAL_PACKETS};
+use files::{COPIES, DemoFiles, REAL_PACKETS};
 use judges::Verdict;
 use live::Live;
 
-/// Copies of the real traffic recorded in the second step.
-const COPIES: usize = 300;
 /// Generated traffic recorded together with it.
 const GENERATED: &str = "gen:?packets=1500000&size=random:64-128&flows=1000&protocol=mix&ip=mix";
 
 /// Runs the demonstration.
 pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
-    let stop = signals::stop_flag(false)?;
+    if args.hosts {
+        return hosts::serve();
+    }
     let files = DemoFiles::create(args.keep)?;
-    let demo = Demo { files: &files, stop };
+    let commands = judges::commands(&[&files.live, &files.recorded]);
+    name_demo(&files.directory, commands, files.is_kept)?;
+    let ports = OpenOptions { hash: HashKind::FiveTuple, ..OpenOptions::default() };
+    let live = Live::new(&ports);
+    let demo = Demo { files: &files, stop: signals::stop_flag(false)? };
+    confinement::give_up()?;
     say(
         "Burstline: packets back to back with a worklist beside them, and a ledger that closes.\n",
     )?;
-    let (shown, real) = demo.show_real_traffic()?;
+    let (shown, real) = demo.show_real_traffic(live, &ports)?;
     let written = demo.capture()?;
     say("\n3. What a burst is: packets back to back, and beside them 16 bytes for each.\n\n")?;
     say(&worklist::text(&file_address(&shown))?)?;
@@ -61,9 +71,13 @@ struct Demo<'a> {
 impl Demo<'_> {
     /// Captures live traffic if possible, else uses a recorded file. Returns the path of the file
     /// and its ledger.
-    fn show_real_traffic(&self) -> Result<(String, Report), Failure> {
-        match Live::new() {
-            Ok(live) => self.capture_live(&live),
+    fn show_real_traffic(
+        &self,
+        live: Result<Live, Failure>,
+        ports: &OpenOptions,
+    ) -> Result<(String, Report), Failure> {
+        match live {
+            Ok(live) => self.capture_live(live, ports),
             Err(reason) => {
                 let path = &self.files.real;
                 say(&format!(
@@ -76,7 +90,11 @@ impl Demo<'_> {
     }
 
     /// Captures two live ports through the log into a file, checked with the kernel's counters.
-    fn capture_live(&self, live: &Live) -> Result<(String, Report), Failure> {
+    fn capture_live(
+        &self,
+        mut live: Live,
+        ports: &OpenOptions,
+    ) -> Result<(String, Report), Failure> {
         let path = &self.files.live;
         let (cables, taken, also) = match &live.without_xdp {
             None => (
@@ -90,43 +108,45 @@ impl Demo<'_> {
             "\n1. Live: two hosts, namespaces of this process, ping each other, fetch {} bytes \
              over TCP\n   and send {} datagrams{cables}.\n   afpacket: copies what v1 carries, \
              both ways.\n   {also}\n   $ burstline capture -v {}{taken} -w {path}\n\n",
-            count_text(live::FETCHED_BYTES as u64),
-            live::DATAGRAMS,
+            count_text(hosts::FETCHED_BYTES as u64),
+            hosts::DATAGRAMS,
             live::COPIED,
         ))?;
-        let report = self.run_live(live)?;
-        let (verdict, agrees) = live.judge(&report);
+        let (report, verdict) = self.run_live(&mut live, ports)?;
         say(&format!("\n{}", live_text(&report, &verdict)))?;
-        if !agrees {
+        if !verdict.agrees_with(&report) {
             return Err(Failure::new("the ports' counts differ from the kernel's"));
         }
         self.judge(path, report.total.delivered, &[])?;
         Ok((path.clone(), report))
     }
 
-    fn run_live(&self, live: &Live) -> Result<Report, Failure> {
-        let ports = OpenOptions { hash: HashKind::FiveTuple, ..OpenOptions::default() };
-        let sources = live.open(&ports)?;
-        let options = capture_options(&ports);
+    fn run_live(
+        &self,
+        live: &mut Live,
+        ports: &OpenOptions,
+    ) -> Result<(Report, live::Verdict), Failure> {
+        let sources = std::mem::take(&mut live.ports);
+        let options = capture_options(ports);
         let sink: Address = file_address(&self.files.live).parse()?;
         let progress = Progress::new(sources.len());
         let mut view = View::for_demo("capture");
         let is_sent = AtomicBool::new(false);
-        let (report, sent) = thread::scope(|scope| {
+        let (report, verdict) = thread::scope(|scope| {
             let sender = scope.spawn(|| {
-                let sent = live.send(&self.stop);
+                let verdict = live.send();
                 is_sent.store(true, Relaxed); // carries no memory
-                sent
+                verdict
             });
             let run = Run::new(&is_sent, &progress);
-            let report = job::watch(&mut view, &run, true, || {
-                let open = || open_sink(&sink, &ports);
+            let report = job::watch(&mut view, &run, false, || {
+                let open = || open_sink(&sink, ports);
                 burstline_engine::capture(sources, open, &options, &run)
             });
             (report, sender.join().unwrap_or_else(|panic| resume_unwind(panic)))
         });
-        sent.map_err(|error| Failure::new(format!("send over the cables: {error}")))?;
-        self.finish(&view, report?)
+        let (verdict, report) = (verdict?, report?);
+        Ok((self.finish(&view, report)?, verdict))
     }
 
     /// Captures real and generated traffic through the log into a segmented pcapng.
@@ -138,7 +158,6 @@ impl Demo<'_> {
              $ burstline capture -v {copies} \\\n       '{GENERATED}' \\\n       \
              -w {recorded} --hash five-tuple\n\n"
         ))?;
-        self.files.write_copies(COPIES)?;
         let ports = OpenOptions { hash: HashKind::FiveTuple, ..OpenOptions::default() };
         let mut sources = Vec::new();
         for address in [file_address(copies), GENERATED.to_owned()] {
@@ -149,7 +168,7 @@ impl Demo<'_> {
         let progress = Progress::new(sources.len());
         let mut view = View::for_demo("capture");
         let run = Run::new(&self.stop, &progress);
-        let report = job::watch(&mut view, &run, true, || {
+        let report = job::watch(&mut view, &run, false, || {
             let open = || open_sink(&sink, &ports);
             burstline_engine::capture(sources, open, &options, &run)
         })?;
@@ -160,8 +179,8 @@ impl Demo<'_> {
         let source = Inlet::open(&file_address(path).parse()?, &OpenOptions::default())?;
         let progress = Progress::new(1);
         let mut view = View::for_demo("count");
-        let (threads, run) = (threads(), Run::new(&self.stop, &progress));
-        let report = job::watch(&mut view, &run, true, || {
+        let (threads, run) = (Threads::default(), Run::new(&self.stop, &progress));
+        let report = job::watch(&mut view, &run, false, || {
             burstline_engine::count(vec![source], &threads, &run)
         })?;
         self.finish(&view, report)
@@ -244,12 +263,6 @@ impl Demo<'_> {
     }
 }
 
-/// Returns threads that keep no privileges. The demonstration's own thread keeps its: it opens more
-/// later.
-fn threads() -> Threads {
-    Threads { keeps_privileges: false, ..Threads::default() }
-}
-
 /// Returns the options for a lossless capture with the default segment size.
 fn capture_options(ports: &OpenOptions) -> CaptureOptions {
     CaptureOptions {
@@ -260,7 +273,7 @@ fn capture_options(ports: &OpenOptions) -> CaptureOptions {
             ..LogConfig::default()
         },
         policy: Some(Policy::Lossless),
-        threads: threads(),
+        threads: Threads::default(),
         ..CaptureOptions::new(ports.table.clone())
     }
 }
@@ -279,7 +292,7 @@ fn live_text(report: &Report, verdict: &live::Verdict) -> String {
             row.port,
             count_text(row.offered),
             count_text(*carried),
-            live::DATAGRAMS,
+            hosts::DATAGRAMS,
         );
     }
     text

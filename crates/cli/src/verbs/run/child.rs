@@ -8,13 +8,11 @@
 //! The supervisor never waits for these threads, but they wait for it. A reader continues only when
 //! there is [`Room`] for its next line, so a job that prints without end blocks on its own pipe.
 
-use std::env;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child as ChildProcess, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
@@ -27,16 +25,8 @@ use super::notify;
 use super::room::{Line, Room};
 use super::site::Job;
 use crate::args::{LogFormat, SUPERVISED};
+use crate::paths::own_program;
 use crate::supervised::{SERVING, STARTED};
-
-/// This program's file, even if another file has replaced it since.
-const PROGRAM: &str = "/proc/self/exe";
-
-/// Returns this program's real path if it still exists, so that tools show its name.
-fn program() -> PathBuf {
-    let path = env::current_exe().ok().filter(|path| path.is_file());
-    path.unwrap_or_else(|| PROGRAM.into())
-}
 
 /// A longer line is split.
 const LINE_BYTES_MAX: u64 = 4 << 20;
@@ -142,7 +132,7 @@ impl Child {
         let Launch { words, name, given, output, number } = launch;
         let (line, others) = UnixStream::pair()?;
         rights::send_one(&line, given)?;
-        let mut command = Command::new(program());
+        let mut command = Command::new(own_program());
         command.arg0("burstline").args(words);
         // Keys pressed at a terminal are for the service only.
         command.process_group(0).stdin(OwnedFd::from(others));

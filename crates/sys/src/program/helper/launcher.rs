@@ -9,9 +9,10 @@
 //! The launcher knows all commands from its start, and a request has only a number. Each is started
 //! once: whoever takes over the job starts nothing else, and nothing again. The launcher reads
 //! nothing that the programs write. Programs have its user and no capabilities. They have no
-//! ruleset and no list of calls, because programs need more.
+//! ruleset and no list of calls, because programs need more. That user is the starter's, or one
+//! who is named.
 //!
-//! A folder for what the programs write belongs to the launcher, which removes it when the job has
+//! A folder for what the programs write or read belongs to the launcher, which removes it when the job has
 //! ended, also by SIGKILL. For that it has a process group of its own, and keeps the capability for
 //! files of other users, which programs do not inherit.
 
@@ -34,8 +35,9 @@ use super::grants::refused;
 use super::request::{Answer, Done, Request};
 use super::service::{Asked, Process, Work};
 use super::{ask, ended};
-use crate::privileges::{Confinement, give_up_but_files, name_confinement};
+use crate::privileges::{Confinement, give_up_as, give_up_but_files, name_confinement};
 use crate::seqpacket::SeqPacket;
+use crate::users::Account;
 
 static LAUNCHER: OnceLock<Launcher> = OnceLock::new();
 
@@ -72,27 +74,38 @@ impl Commands {
 }
 
 /// Starts the launcher of this process: it starts these commands, programs with their arguments,
-/// each once. When the job has ended it removes `folder` with all that is in it.
+/// each once. When the job has ended it removes `folder`, if there is one, with all that is in it.
+/// It becomes `user` if one is named, to whom the folder belongs then. Programs may fail if they
+/// cannot read their home, so that is the root folder then.
 /// Call it before other threads start, and before a confinement is named.
 ///
 /// # Errors
-/// Errors from the kernel: no process can be started.
+/// Errors from the kernel: no process can be started, or become that user.
 ///
 /// Cost: some milliseconds, once.
-pub fn start(commands: Vec<Vec<OsString>>, folder: PathBuf) -> io::Result<()> {
+pub fn start(
+    commands: Vec<Vec<OsString>>,
+    folder: Option<PathBuf>,
+    user: Option<Account>,
+) -> io::Result<()> {
     let running = Running::default();
     let (known, started) = (Commands::new(commands.clone()), running.clone());
     let begin = || -> io::Result<_> {
         assert!(name_confinement(Confinement::default()), "no confinement before the launcher's");
         // Who kills the job's group does not kill the launcher.
         setpgid(None, None)?;
-        give_up_but_files()?;
-        let work = move |asked: Asked<'_>| launch(&known, &started, asked);
+        let home = user.is_some().then_some("/");
+        match user {
+            Some(user) => give_up_as(&Confinement { user: Some(user), ..Confinement::default() })?,
+            None => give_up_but_files()?,
+        }
+        let work = move |asked: Asked<'_>| launch(&known, home, &started, asked);
         Ok(Box::new(work) as Work)
     };
     let leave = move || {
         running.kill();
-        let _ = fs::remove_dir_all(&folder); // an error means that it is gone already
+        // An error means that it is gone already.
+        folder.iter().for_each(|folder| drop(fs::remove_dir_all(folder)));
     };
     let process = Process::fork(begin, leave)?;
     let launcher = Launcher { process, commands: Commands::new(commands) };
@@ -129,7 +142,7 @@ impl Program {
     pub fn start(command: &[OsString], output: OwnedFd, errors: OwnedFd) -> io::Result<Self> {
         let how = match LAUNCHER.get() {
             Some(launcher) => How::Launched(launcher.launch(command, &output, &errors)?),
-            None => How::Child(started(command, output, errors)?),
+            None => How::Child(started(command, None, output, errors)?),
         };
         Ok(Self { how, status: None })
     }
@@ -189,9 +202,15 @@ impl Launcher {
     }
 }
 
-fn started(command: &[OsString], output: OwnedFd, errors: OwnedFd) -> io::Result<Child> {
+fn started(
+    command: &[OsString],
+    home: Option<&str>,
+    output: OwnedFd,
+    errors: OwnedFd,
+) -> io::Result<Child> {
     let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
+    command.envs(home.map(|home| ("HOME", home)));
     command.args(arguments).stdin(Stdio::null()).stdout(output).stderr(errors).spawn()
 }
 
@@ -212,13 +231,18 @@ impl Running {
 }
 
 /// In the launcher: starts the command of a request, and a thread that waits for its end.
-fn launch(commands: &Commands, running: &Running, mut asked: Asked<'_>) -> io::Result<Done> {
+fn launch(
+    commands: &Commands,
+    home: Option<&str>,
+    running: &Running,
+    mut asked: Asked<'_>,
+) -> io::Result<Done> {
     let Request::Launch { number } = asked.request else { return Err(refused()) };
     let command = commands.take(number as usize)?;
     let (output, errors, job) = (asked.file()?, asked.file()?, asked.file()?);
     // The lock is held until it is known, so that none is left when the launcher ends.
     let mut programs = running.programs();
-    let mut child = started(&command, output, errors)?;
+    let mut child = started(&command, home, output, errors)?;
     let process = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
         Ok(process) => Arc::new(process),
         Err(error) => {

@@ -46,8 +46,6 @@ impl Wants {
                 let places = wants.read_archive(&args.files);
                 wants.write_hints(places);
             }
-            // Its thread that opens ports and files keeps its rights: it opens more later.
-            Verb::Demo(_) => wants.calls.push(Need::Maps),
             Verb::Doctor(args) => {
                 if let Some(Doctor::Logs(args)) = &args.about {
                     wants.ask_publishers(args.name.as_deref());
@@ -90,6 +88,14 @@ impl Wants {
         let mut wants = Self { takes_user: true, ..Self::default() };
         wants.grant(folder.to_owned(), GrantKind::Write);
         wants.write_later(Some(&args.write), false);
+        wants
+    }
+
+    /// What a demonstration takes, whose user owns `folder`.
+    pub(in super::super) fn of_demo(folder: &Path) -> Self {
+        let mut wants = Self { rings: RINGS_MOST, ..Self::default() };
+        wants.grant(folder.to_owned(), GrantKind::Write);
+        wants.calls.push(Need::Maps);
         wants
     }
 

@@ -1,10 +1,10 @@
 //! The demonstration's files, in a temporary directory.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-use burstline_sys::temporary::{make_own_folder, random_name};
+use burstline_sys::temporary::TemporaryFolder;
 
 use crate::failure::Failure;
 
@@ -16,9 +16,14 @@ pub(super) const REAL_PACKETS: u64 = 149;
 /// Size of the pcap file header. Source: draft-ietf-opsawg-pcap, section 4.
 const PCAP_HEADER_BYTES: usize = 24;
 
+/// Copies of the real traffic that the second step captures.
+pub(super) const COPIES: usize = 300;
+
 /// A temporary directory with the demonstration's files. Dropping it removes them.
 pub(super) struct DemoFiles {
     pub(super) directory: PathBuf,
+    /// `None` if the files are kept.
+    _removed: Option<TemporaryFolder>,
     /// The real traffic.
     pub(super) real: String,
     /// The real traffic, repeated.
@@ -31,42 +36,27 @@ pub(super) struct DemoFiles {
 }
 
 impl DemoFiles {
-    /// Creates the directory and writes the real traffic into it.
+    /// Creates the directory and writes the real traffic into it, once and [`COPIES`] times.
     pub(super) fn create(is_kept: bool) -> Result<Self, Failure> {
-        let directory = std::env::temp_dir().join(random_name("burstline-demo-"));
-        let fail = |error| Failure::new(format!("create {}: {error}", directory.display()));
-        make_own_folder(&directory).map_err(fail)?;
-        let path = |name: &str| directory.join(name).to_string_lossy().into_owned();
-        let files = Self {
-            real: path("real.pcap"),
-            copies: path("copies.pcap"),
-            recorded: path("recorded.pcapng"),
-            live: path("live.pcapng"),
-            directory: directory.clone(),
-            is_kept,
+        let fail = |error| Failure::new(format!("make files for the demonstration: {error}"));
+        let folder = TemporaryFolder::create("burstline-demo-").map_err(fail)?;
+        let [real, copies, recorded, live] =
+            ["real.pcap", "copies.pcap", "recorded.pcapng", "live.pcapng"]
+                .map(|name| folder.file(name));
+        fs::write(&real, REAL_TRAFFIC).and_then(|()| write_copies(&copies)).map_err(fail)?;
+        let (directory, removed) = match is_kept {
+            true => (folder.keep(), None),
+            false => (folder.path().to_owned(), Some(folder)),
         };
-        fs::write(&files.real, REAL_TRAFFIC).map_err(fail)?;
-        Ok(files)
-    }
-
-    /// Writes `copies` repetitions of the real traffic into one file.
-    pub(super) fn write_copies(&self, copies: usize) -> Result<(), Failure> {
-        let write = || {
-            let (header, packets) = REAL_TRAFFIC.split_at(PCAP_HEADER_BYTES);
-            let mut file = BufWriter::new(File::create(&self.copies)?);
-            file.write_all(header)?;
-            (0..copies).try_for_each(|_| file.write_all(packets))?;
-            file.flush()
-        };
-        write().map_err(|error| Failure::new(format!("write {}: {error}", self.copies)))
+        Ok(Self { directory, _removed: removed, real, copies, recorded, live, is_kept })
     }
 }
 
-impl Drop for DemoFiles {
-    fn drop(&mut self) {
-        if !self.is_kept {
-            // Leftovers are in the temporary directory, which the system cleans.
-            let _ = fs::remove_dir_all(&self.directory);
-        }
-    }
+/// Writes repetitions of the real traffic into one file.
+fn write_copies(path: &str) -> io::Result<()> {
+    let (header, packets) = REAL_TRAFFIC.split_at(PCAP_HEADER_BYTES);
+    let mut file = BufWriter::new(File::create(path)?);
+    file.write_all(header)?;
+    (0..COPIES).try_for_each(|_| file.write_all(packets))?;
+    file.flush()
 }

@@ -1,6 +1,10 @@
 //! Other programs that read capture files, if they are installed.
 
-use std::process::{Command, Stdio};
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+
+use burstline_sys::helper::launcher::Program;
 
 /// The number of packets that tshark reads in about a second.
 const FEW: u64 = 20_000;
@@ -8,24 +12,52 @@ const FEW: u64 = 20_000;
 /// The name of a program and the count it found.
 pub(super) type Verdict = (String, Option<u64>);
 
-/// Returns each program's packet count, or `None` if it is missing or printed no number.
-///
-/// tshark dissects every packet, so it is only asked if `packets` is small.
-pub(super) fn ask(path: &str, packets: u64) -> Vec<Verdict> {
-    let ask = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        number_in(&text)
-    };
-    let mut verdicts = vec![
-        ("read by tcpdump".to_owned(), ask("tcpdump", &["--count", "-r", path])),
-        ("read by capinfos".to_owned(), ask("capinfos", &["-c", "-M", "-T", "-r", "-C", path])),
-    ];
-    if packets < FEW {
-        let arguments = ["-r", path, "-T", "fields", "-e", "frame.number"];
-        verdicts.push(("read by tshark".to_owned(), ask("tshark", &arguments)));
+/// A program that judges, and its arguments before the path of a file.
+struct Judge {
+    program: &'static str,
+    arguments: &'static [&'static str],
+    /// It dissects every packet, so it is only asked if they are few.
+    takes_few: bool,
+}
+
+const JUDGES: [Judge; 3] = [
+    Judge { program: "tcpdump", arguments: &["--count", "-r"], takes_few: false },
+    Judge { program: "capinfos", arguments: &["-c", "-M", "-T", "-r", "-C"], takes_few: false },
+    Judge {
+        program: "tshark",
+        arguments: &["-T", "fields", "-e", "frame.number", "-r"],
+        takes_few: true,
+    },
+];
+
+impl Judge {
+    fn command(&self, path: &str) -> Vec<OsString> {
+        let words = [&[self.program], self.arguments, &[path]].concat();
+        words.into_iter().map(OsString::from).collect()
     }
-    verdicts
+
+    /// Returns its count, or `None` if it is missing or printed no number.
+    fn count(&self, path: &str) -> Option<u64> {
+        let (mut printed, output) = io::pipe().ok()?;
+        let nowhere = OpenOptions::new().write(true).open("/dev/null").ok()?;
+        // It is killed when this is dropped.
+        let _program = Program::start(&self.command(path), output.into(), nowhere.into()).ok()?;
+        let mut text = String::new();
+        printed.read_to_string(&mut text).ok()?;
+        number_in(&text)
+    }
+}
+
+/// Returns the commands that may judge files of these paths.
+pub(super) fn commands(paths: &[&str]) -> Vec<Vec<OsString>> {
+    let of = |path: &&str| JUDGES.iter().map(|judge| judge.command(path)).collect::<Vec<_>>();
+    paths.iter().flat_map(of).collect()
+}
+
+/// Returns each program's packet count of a file with `packets` packets.
+pub(super) fn ask(path: &str, packets: u64) -> Vec<Verdict> {
+    let judges = JUDGES.iter().filter(|judge| !judge.takes_few || packets < FEW);
+    judges.map(|judge| (format!("read by {}", judge.program), judge.count(path))).collect()
 }
 
 /// Returns the last number in `text`: `N packets` or `FILE<tab>N`.

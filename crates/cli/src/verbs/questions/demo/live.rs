@@ -1,33 +1,22 @@
-//! The live step: two hosts, two cables, a packet port on one cable and an XDP port on the other.
+//! The live step: a packet port on one cable, an XDP port on the other, and [`hosts`](super::hosts)
+//! that send over both.
 //!
-//! ```text
-//!   near host                                                     far host
-//!   ping, TCP, UDP  v0 ---------------- v1  afpacket: copies      answers everything
-//!                   w0 ---------------- w1  xdp: takes UDP away   answers the rest
-//! ```
-//!
-//! The hosts are network namespaces of this process; the kernel and real programs send the traffic.
-//! The kernel's counters of `v1` and `w1` verify what the ports report as offered.
+//! The ports are opened in the far host's namespace before this process gives up its rights. The
+//! hosts send afterwards.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::io::{self, BufRead, BufReader, Write};
+use std::panic::resume_unwind;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
-use std::time::Duration;
 
 use burstline_engine::{Inlet, Report};
 use burstline_port::{Filter, OpenOptions, Probe, ProbeOptions, probe_ports};
-use burstline_testbed::{Bed, BedError, FAR, FAR_ADDRESS, serve_bytes};
+use burstline_sys::namespace;
+use serde_json::Value;
 
+use super::hosts::{CABLES, DATAGRAMS, FAR_TAKEN};
 use crate::failure::Failure;
-
-/// The second cable.
-const NEAR_TAKEN: &str = "w0";
-const FAR_TAKEN: &str = "w1";
-const NEAR_TAKEN_NET: &str = "10.78.0.1/24";
-const FAR_TAKEN_ADDRESS: &str = "10.78.0.2";
-const FAR_TAKEN_NET: &str = "10.78.0.2/24";
+use crate::paths::own_program;
 
 /// The addresses of the ports.
 pub(super) const COPIED: &str = "afpacket:v1";
@@ -36,153 +25,119 @@ pub(super) const TAKEN: &str = "xdp:w1";
 /// Output of `tcpdump -y EN10MB -ddd 'ip and udp'`, so that libpcap is not needed.
 const ONLY_UDP: &str = "6\n40 0 0 12\n21 0 3 2048\n48 0 0 23\n21 0 1 17\n6 0 0 262144\n6 0 0 0\n";
 
-/// Bytes sent by TCP over each cable.
-pub(super) const FETCHED_BYTES: usize = 100_000;
-/// Datagrams over each cable: as many as fit into an unread socket.
-pub(super) const DATAGRAMS: usize = 100;
-const DATAGRAM: [u8; 100] = [0x5a; 100];
-
-/// Timeout for a peer that does not answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Interval between two reads of the kernel's counters: longer than a delayed acknowledgement, or
-/// the kernel's own work on a machine without a free core.
-const PAUSE: Duration = Duration::from_millis(250);
-
-/// The network and its servers.
+/// The hosts, and the ports on the far one's cables.
 pub(super) struct Live {
-    bed: Bed,
-    servers: Vec<SocketAddr>,
-    inboxes: Vec<UdpSocket>,
+    hosts: Hosts,
+    /// They are opened, and not yet taken for a capture.
+    pub(super) ports: Vec<Inlet>,
     /// Why there is no XDP port, and what to do about it.
     pub(super) without_xdp: Option<String>,
 }
 
-/// The kernel's counts.
+/// The process of the hosts, which ends at the end of its input.
+struct Hosts {
+    _process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+/// What a report says of the ports, and the kernel's counts.
 pub(super) struct Verdict {
     /// Packets that each cable carried, by the kernel's counters.
     pub(super) carried: Vec<u64>,
     /// Datagrams that the far host's program received over each cable.
-    pub(super) datagrams: Vec<usize>,
+    pub(super) datagrams: Vec<u64>,
 }
 
 impl Live {
-    /// Creates the hosts and connects them.
-    pub(super) fn new() -> Result<Self, BedError> {
-        let bed = Bed::new()?;
-        bed.connect(NEAR_TAKEN, FAR_TAKEN, 1500)?;
-        bed.near.command("ip", &["address", "add", NEAR_TAKEN_NET, "dev", NEAR_TAKEN])?;
-        bed.far.command("ip", &["address", "add", FAR_TAKEN_NET, "dev", FAR_TAKEN])?;
-        let mut live = Self { bed, servers: Vec::new(), inboxes: Vec::new(), without_xdp: None };
-        live.without_xdp = live.try_xdp();
-        let addresses = [FAR_ADDRESS, FAR_TAKEN_ADDRESS].into_iter().take(live.cables());
-        for address in addresses {
-            let served = serve_bytes(&live.bed.far, address, FETCHED_BYTES);
-            live.servers.push(served.map_err(BedError::Namespace)?);
-            let inbox = live.bed.far.run(move || {
-                let socket = UdpSocket::bind((address, 0))?;
-                socket.set_nonblocking(true)?;
-                Ok(socket)
-            });
-            live.inboxes.push(inbox.map_err(BedError::Namespace)?);
-        }
-        Ok(live)
+    /// Starts the hosts, and opens the ports. The error is the reason why there are none.
+    pub(super) fn new(options: &OpenOptions) -> Result<Self, Failure> {
+        let mut hosts = Hosts::start().map_err(not_reached)?;
+        let connected = hosts.answer()?;
+        let thread = connected["thread"].as_u64().unwrap_or_default() as u32;
+        let opened: Result<_, Failure> = thread::scope(|scope| {
+            let open = || {
+                namespace::enter_network_of(thread).map_err(not_reached)?;
+                let without_xdp = why_no_xdp();
+                Ok((open(without_xdp.is_none(), options)?, without_xdp))
+            };
+            scope.spawn(open).join().unwrap_or_else(|panic| resume_unwind(panic))
+        });
+        let (ports, without_xdp) = opened?;
+        Ok(Self { hosts, ports, without_xdp })
     }
 
-    fn try_xdp(&self) -> Option<String> {
-        let try_it = || probe_ports(&[FAR_TAKEN.to_owned()], &ProbeOptions::default());
-        let probes = self.bed.far.run(try_it);
-        let refused = probes.iter().find(|probe| probe.port == TAKEN && !probe.can_open);
-        let words = |probe: &Probe| {
-            let why = probe.why_not.as_deref().unwrap_or("it does not open");
-            let mend = probe.mend.as_deref().unwrap_or("burstline doctor ports");
-            format!("Without xdp: {why}; {mend}")
+    /// Has the hosts send over all cables with a port. Returns when everything has arrived.
+    pub(super) fn send(&mut self) -> Result<Verdict, Failure> {
+        let cables = if self.without_xdp.is_some() { 1 } else { CABLES };
+        writeln!(self.hosts.input, "{cables}").map_err(not_reached)?;
+        let counts = self.hosts.answer()?;
+        let numbers = |key: &str| -> Vec<u64> {
+            counts[key].as_array().into_iter().flatten().filter_map(Value::as_u64).collect()
         };
-        refused.map(words)
+        Ok(Verdict { carried: numbers("carried"), datagrams: numbers("datagrams") })
+    }
+}
+
+impl Hosts {
+    fn start() -> io::Result<Self> {
+        let mut process = Command::new(own_program())
+            .args(["demo", "--hosts"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let ends = process.stdin.take().zip(process.stdout.take());
+        let (input, output) = ends.ok_or(io::ErrorKind::BrokenPipe)?;
+        Ok(Self { _process: process, input, output: BufReader::new(output) })
     }
 
-    /// Returns the number of cables with a port.
-    fn cables(&self) -> usize {
-        if self.without_xdp.is_some() { 1 } else { 2 }
-    }
-
-    /// Opens the ports on the far host.
-    pub(super) fn open(&self, options: &OpenOptions) -> Result<Vec<Inlet>, Failure> {
-        let only = ONLY_UDP.parse::<Filter>().map_err(|error| Failure::new(error.to_string()))?;
-        let mut sources = Vec::new();
-        for address in [COPIED, TAKEN].into_iter().take(self.cables()) {
-            let address = address.parse()?;
-            let options = OpenOptions { only: only.clone(), ..options.clone() };
-            sources.extend(self.bed.far.run(move || Inlet::open_all(&address, &options))?);
-        }
-        Ok(sources)
-    }
-
-    /// Sends over all cables, and returns when everything has arrived, or early when `stop` is set.
-    pub(super) fn send(&self, stop: &AtomicBool) -> io::Result<()> {
-        for (server, inbox) in self.servers.iter().zip(&self.inboxes) {
-            if stop.load(Relaxed) {
-                // The flag carries no memory.
-                return Ok(());
-            }
-            // Without ping there is still TCP and UDP traffic.
-            let host = server.ip().to_string();
-            let _ = self.bed.near.command("ping", &["-c", "3", "-i", "0.2", "-W", "5", &host]);
-            let (server, inbox) = (*server, inbox.local_addr()?);
-            self.bed.near.run(move || fetch(server).and_then(|()| send_datagrams(inbox)))?;
-        }
-        let mut before = self.carried();
-        loop {
-            thread::sleep(PAUSE);
-            let now = self.carried();
-            if now == before {
-                return Ok(());
-            }
-            before = now;
+    /// Waits for an answer.
+    fn answer(&mut self) -> Result<Value, Failure> {
+        let mut line = String::new();
+        self.output.read_line(&mut line).map_err(not_reached)?;
+        let answer: Value = serde_json::from_str(&line)
+            .map_err(|_| Failure::new("the process of the hosts has ended"))?;
+        match answer["why_not"].as_str() {
+            Some(reason) => Err(Failure::new(reason)),
+            None => Ok(answer),
         }
     }
+}
 
-    /// Returns the kernel's counters: all of the first cable, received packets of the second.
-    fn carried(&self) -> Vec<u64> {
-        let copied = self.bed.far.counts(FAR);
-        let taken = self.bed.far.counts(FAR_TAKEN);
-        let all = [copied.received + copied.sent, taken.received];
-        all[..self.cables()].to_vec()
-    }
-
-    /// Compares a report with the kernel's counters, and returns whether they agree.
-    pub(super) fn judge(&self, report: &Report) -> (Verdict, bool) {
-        let carried = self.carried();
+impl Verdict {
+    /// Returns whether a report agrees with the kernel's counts.
+    pub(super) fn agrees_with(&self, report: &Report) -> bool {
         let (copied, taken) = report.ports.split_at(1);
         let offered = [copied, taken].map(|rows| rows.iter().map(|row| row.offered).sum::<u64>());
-        let datagrams: Vec<usize> = self.inboxes.iter().map(received).collect();
         // The XDP port takes datagrams away; the packet port copies them.
-        let is_apart = datagrams.first() == Some(&DATAGRAMS)
-            && datagrams.get(1).is_none_or(|&datagrams| datagrams == 0);
-        let agrees = offered[..carried.len()] == carried[..] && is_apart;
-        (Verdict { carried, datagrams }, agrees)
+        let is_apart = self.datagrams.first() == Some(&(DATAGRAMS as u64))
+            && self.datagrams.get(1).is_none_or(|&datagrams| datagrams == 0);
+        offered[..self.carried.len()] == self.carried[..] && is_apart
     }
 }
 
-/// Downloads what a server sends over TCP.
-fn fetch(server: SocketAddr) -> io::Result<()> {
-    let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
-    let mut answer = Vec::with_capacity(FETCHED_BYTES);
-    stream.read_to_end(&mut answer)?;
-    match answer.len() > FETCHED_BYTES {
-        true => Ok(()),
-        false => Err(ErrorKind::UnexpectedEof.into()),
+fn not_reached(error: io::Error) -> Failure {
+    Failure::new(format!("the process of the hosts: {error}"))
+}
+
+fn why_no_xdp() -> Option<String> {
+    let probes = probe_ports(&[FAR_TAKEN.to_owned()], &ProbeOptions::default());
+    let refused = probes.iter().find(|probe| probe.port == TAKEN && !probe.can_open);
+    let words = |probe: &Probe| {
+        let why = probe.why_not.as_deref().unwrap_or("it does not open");
+        let mend = probe.mend.as_deref().unwrap_or("burstline doctor ports");
+        format!("Without xdp: {why}; {mend}")
+    };
+    refused.map(words)
+}
+
+/// Opens the ports; the calling thread is on the far host.
+fn open(has_xdp: bool, options: &OpenOptions) -> Result<Vec<Inlet>, Failure> {
+    let only = ONLY_UDP.parse::<Filter>().map_err(|error| Failure::new(error.to_string()))?;
+    let options = OpenOptions { only, ..options.clone() };
+    let mut ports = Vec::new();
+    for address in [COPIED, TAKEN].into_iter().take(if has_xdp { 2 } else { 1 }) {
+        ports.extend(Inlet::open_all(&address.parse()?, &options)?);
     }
-}
-
-fn send_datagrams(inbox: SocketAddr) -> io::Result<()> {
-    let socket = UdpSocket::bind("0.0.0.0:0")?;
-    (0..DATAGRAMS).try_for_each(|_| socket.send_to(&DATAGRAM, inbox).map(drop))
-}
-
-/// Returns the number of datagrams queued in a socket.
-fn received(inbox: &UdpSocket) -> usize {
-    let mut bytes = [0; DATAGRAM.len()];
-    std::iter::from_fn(|| inbox.recv(&mut bytes).ok()).count()
+    Ok(ports)
 }
