@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use burstline_fleet::{BusAddress, Collector, SpoolPlace};
 use clap::{Args, Subcommand, ValueHint};
 
-use super::{SourceArgs, values};
+use super::{SourceArgs, output, values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -84,6 +84,11 @@ pub(crate) struct FlowsArgs {
     /// A file gathers records for this long
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = values::span_ns)]
     pub(crate) every: u64,
+
+    /// Permission bits of new files of the tree, in octal, less the umask [default: 0600]. Who may
+    /// read them may enter its new folders
+    #[arg(long, value_name = "MODE", value_parser = output::mode, requires = "output")]
+    pub(crate) mode: Option<u32>,
 
     /// The name of this machine in the records and in the tree [default: the host's name]
     #[arg(long, value_name = "NAME")]

@@ -110,11 +110,12 @@ pub(crate) fn name_demo(
     is_kept: bool,
 ) -> Result<(), Failure> {
     let Some(refusal) = refusal()? else { return name_successor(None) };
-    let (user, removed) = (nobody(), Some(folder.to_owned()).filter(|_| !is_kept));
-    let given = user.iter().try_for_each(|user| give_folder(folder, user));
-    if let Err(error) = given.and_then(|()| launcher::start(commands, removed, user)) {
-        return Err(refused(&error));
-    }
+    let removed = Some(folder.to_owned()).filter(|_| !is_kept);
+    let started = nobody().and_then(|user| {
+        user.iter().try_for_each(|user| give_folder(folder, user))?;
+        launcher::start(commands, removed, user)
+    });
+    started.map_err(|error| refused(&error))?;
     name_what(Wants::of_demo(folder), refusal, None, false, refused)
 }
 
@@ -135,15 +136,16 @@ fn name_what(
     error_of: fn(&io::Error) -> Failure,
 ) -> Result<(), Failure> {
     wants.settle();
+    let nobody = || nobody().map_err(|error| error_of(&error));
     let user = match successor {
         Some(named) => {
             // The named user opens later files, but no later ports. Root may do so in person.
             let takes_helper = wants.has_door && named.user != users::effective_user();
             let else_what = "no user can add ports";
-            let _ = takes_helper && nobody().is_some() && wants.start_helper(refusal, else_what);
+            let _ = takes_helper && nobody()?.is_some() && wants.start_helper(refusal, else_what);
             Some(named.clone())
         }
-        None => nobody().filter(|_| {
+        None => nobody()?.filter(|_| {
             let else_what = "the job's threads stay root without capabilities";
             !wants.takes_user || wants.start_helper(refusal, else_what)
         }),
@@ -156,6 +158,9 @@ fn name_what(
         wants.confinement(refusal).map_err(|error| error_of(&error))?;
     if !is_quiet {
         tell_what_is_not_there(&wants, files.is_some(), calls.is_some());
+        if user.is_none() && privileges::is_root_for_good().map_err(|error| error_of(&error))? {
+            complain("note: this root may not become nobody: its threads stay root");
+        }
     }
     if calls.is_some() {
         keep_rings(wants.rings);
@@ -235,13 +240,13 @@ fn failed(error: &std::io::Error) -> Failure {
 }
 
 /// Returns the user that root switches to, if this process is allowed to.
-fn nobody() -> Option<Account> {
+fn nobody() -> io::Result<Option<Account>> {
     if users::effective_user() != 0 {
-        return None;
+        return Ok(None);
     }
     let account = Account::nobody();
     // A user namespace may not map this uid.
-    privileges::can_become(&account).then_some(account)
+    Ok(privileges::may_become(&account)?.then_some(account))
 }
 
 fn name_successor(named: Option<&Account>) -> Result<(), Failure> {

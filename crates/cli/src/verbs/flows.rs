@@ -100,7 +100,10 @@ fn sinks(args: &FlowsArgs, sources: &[Inlet]) -> Result<Sinks, Failure> {
     let Some(tree) = &args.output else { return Ok((sinks, None)) };
     let every = Duration::from_nanos(args.every);
     let (sink, last) = TreeSink::open(tree, Origin::clone(&origin), every).map_err(failed)?;
-    sinks.push(Box::new(sink));
+    sinks.push(Box::new(match args.mode {
+        Some(mode) => sink.with_mode(mode),
+        None => sink,
+    }));
     Ok((sinks, last))
 }
 

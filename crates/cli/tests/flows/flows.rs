@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -56,6 +57,32 @@ fn files(tree: &str, prefix: &str) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// Files and folders are their owner's alone, unless others are let in.
+#[test]
+fn a_tree_is_its_owners_alone_unless_a_mode_is_named() {
+    let directory = Directory::new("flows-modes");
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    for (flags, file, folder) in [(&[][..], 0o600, 0o700), (&["--mode", "0644"], 0o644, 0o755)] {
+        let tree = directory.file(&format!("tree-{file:o}"));
+        for sensor in ["a", "a"] {
+            let job = [REAL, "-o", &tree, "--sensor", sensor];
+            flows(&[&job[..], flags].concat(), 0);
+        }
+        let parts = files(&tree, "part-");
+        assert!(parts.len() > 1, "{parts:?}");
+        for part in &parts {
+            assert_eq!(mode(part), file, "{}", part.display());
+            for place in part.ancestors().skip(1).take_while(|place| *place != Path::new(&tree)) {
+                assert_eq!(mode(place), folder, "{}", place.display());
+            }
+        }
+        run_json(&["flows", "compact", &tree], 0);
+        let compacted = files(&tree, "part-");
+        assert!(compacted.len() < parts.len(), "{compacted:?}");
+        compacted.iter().for_each(|part| assert_eq!(mode(part), file, "{}", part.display()));
+    }
 }
 
 /// Returns the Python for which `scripts/setup query` installs DuckDB.

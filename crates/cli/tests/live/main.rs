@@ -10,6 +10,7 @@ mod losses;
 mod memory;
 mod nicsim;
 mod rights;
+mod rights_refused;
 mod shared;
 mod shared_live;
 mod signals;

@@ -14,9 +14,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use burstline_sys::inode::{open_own, open_regular};
+use burstline_sys::late::Opening;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::writer::SerializedFileWriter;
@@ -164,7 +166,9 @@ fn make_one(folder: &Path, names: &[String]) -> Result<(), TreeError> {
     let hidden = folder.join(HIDDEN);
     // A leftover of a killed compaction, or a planted link, must not be written to.
     remove_if_there(&hidden).map_err(failed)?;
-    let file = File::create_new(&hidden).map_err(failed)?;
+    // Who may read the first of them may read the new one.
+    let mode = fs::metadata(folder.join(&names[0])).map_err(failed)?.mode() & 0o777;
+    let file = Opening::write().create_new().mode(mode).open(&hidden).map_err(failed)?;
     copy_all(folder, names, file).inspect_err(|_| {
         // It is hidden, and the next compaction replaces it.
         let _ = fs::remove_file(&hidden);
@@ -227,7 +231,7 @@ fn copy(
 fn replace(folder: &Path, names: &[String]) -> io::Result<()> {
     let list = folder.join(LIST);
     // The previous one was finished, so the list does not exist.
-    let mut file = File::create_new(&list)?;
+    let mut file = Opening::write().create_new().open(&list)?;
     file.write_all(names.join("\n").as_bytes())?;
     file.sync_all()?;
     part::show(&folder.join(HIDDEN), &folder.join(&names[0]))?;

@@ -50,10 +50,13 @@ use crate::record::PortName;
 use crate::sink::{Batch, Made, RecordSink, SinkAccount, TreeError, disk_loss};
 use columns::Row;
 use names::HOUR_NS;
-use part::{GROUP_ROWS, Part};
+use part::{GROUP_ROWS, Part, Place};
 
 /// Most files open at a time.
 const PARTS_MAX: usize = 16;
+
+/// Permission bits of a file that is its owner's alone.
+const OWN_FILE: u32 = 0o600;
 
 /// Most rows in memory: some 100 MiB.
 const ROWS_MAX: usize = 4 * GROUP_ROWS;
@@ -72,6 +75,8 @@ pub struct Origin {
 /// The sink that writes the tree.
 pub struct TreeSink {
     root: PathBuf,
+    /// Permission bits of files.
+    mode: u32,
     origin: Origin,
     /// How long a file collects records.
     every: Duration,
@@ -98,9 +103,24 @@ impl TreeSink {
         let is_there = |path: &str| root.join(path).exists();
         let (journal, last) = Journal::open(root, &origin.sensor, &origin.boot, is_there)?;
         remove_hidden(root, &origin.sensor).map_err(|error| TreeError::io("clean", root, error))?;
-        let (root, parts) = (root.to_owned(), BTreeMap::new());
-        let account = SinkAccount { kind: "tree", ..SinkAccount::default() };
-        Ok((Self { root, origin, every, parts, rows: 0, journal, account, has_told: false }, last))
+        let sink = Self {
+            root: root.to_owned(),
+            mode: OWN_FILE,
+            origin,
+            every,
+            parts: BTreeMap::new(),
+            rows: 0,
+            journal,
+            account: SinkAccount { kind: "tree", ..SinkAccount::default() },
+            has_told: false,
+        };
+        Ok((sink, last))
+    }
+
+    /// Gives new files these permission bits, less the umask, in place of 0600. Those who may read
+    /// a file may search new folders.
+    pub fn with_mode(self, mode: u32) -> Self {
+        Self { mode, ..self }
     }
 
     /// Writes the part of an hour as a file.
@@ -169,7 +189,8 @@ impl RecordSink for TreeSink {
                 }
             }
             let folder = || names::folder(&self.root, hour, &self.origin.sensor);
-            let part = self.parts.entry(hour).or_insert_with(|| Part::new(folder()));
+            let place = || Place { folder: folder(), mode: self.mode };
+            let part = self.parts.entry(hour).or_insert_with(|| Part::new(place()));
             part.push(Row { batch: batch.number, record: *record });
             self.rows += 1;
             if part.rows.len() >= GROUP_ROWS {

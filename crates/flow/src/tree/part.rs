@@ -27,7 +27,22 @@ pub(super) struct Part {
     pub(super) packets: u64,
     pub(super) rows: Vec<Row>,
     file: Option<Open>,
-    folder: PathBuf,
+    place: Place,
+}
+
+/// Where a file is, and who may read it.
+pub(super) struct Place {
+    pub(super) folder: PathBuf,
+    /// Permission bits of the file, less the umask.
+    pub(super) mode: u32,
+}
+
+impl Place {
+    /// The permission bits of folders: who may read the file may enter them.
+    fn folder_mode(&self) -> u32 {
+        let readers = self.mode & 0o444;
+        0o700 | readers | readers >> 2
+    }
 }
 
 struct Open {
@@ -37,9 +52,9 @@ struct Open {
 }
 
 impl Part {
-    pub(super) fn new(folder: PathBuf) -> Self {
+    pub(super) fn new(place: Place) -> Self {
         let (begun, rows) = (Instant::now(), Vec::new());
-        Self { begun, records: 0, packets: 0, rows, file: None, folder }
+        Self { begun, records: 0, packets: 0, rows, file: None, place }
     }
 
     pub(super) fn push(&mut self, row: Row) {
@@ -53,7 +68,7 @@ impl Part {
         let Some(first) = self.rows.first() else { return Ok(()) };
         let open = match &mut self.file {
             Some(open) => open,
-            None => self.file.insert(Open::create(&self.folder, first.batch, origin)?),
+            None => self.file.insert(Open::create(&self.place, first.batch, origin)?),
         };
         columns::write_group(&mut open.writer, &self.rows, origin).map_err(io_of)?;
         self.rows.clear();
@@ -107,8 +122,9 @@ pub(super) fn show(hidden: &Path, whole: &Path) -> io::Result<()> {
 }
 
 impl Open {
-    fn create(folder: &Path, batch: u64, origin: &Origin) -> io::Result<Self> {
-        late::create_folders(folder)?;
+    fn create(place: &Place, batch: u64, origin: &Origin) -> io::Result<Self> {
+        let folder = &place.folder;
+        late::create_folders_of(folder, place.folder_mode())?;
         let boot = origin.boot.as_str();
         let hidden = folder.join(format!(".part-{boot}-{batch:010}.tmp"));
         let whole = folder.join(format!("part-{boot}-{batch:010}.parquet"));
@@ -118,7 +134,7 @@ impl Open {
             whole = folder.join(format!("part-{boot}-{batch:010}-{next}.parquet"));
             next += 1;
         }
-        let file = Opening::write().or_create().emptied().open(&hidden)?;
+        let file = Opening::write().or_create().emptied().mode(place.mode).open(&hidden)?;
         let schema = columns::schema().map_err(io_of)?;
         let writer = SerializedFileWriter::new(file, schema, columns::properties());
         Ok(Self { writer: writer.map_err(io_of)?, hidden, whole })

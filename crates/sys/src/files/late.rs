@@ -29,6 +29,9 @@ use crate::inode::Inode;
 use crate::seqpacket::{Kind, bound, connected};
 use crate::users;
 
+/// The mode of a new file: its owner reads and writes it.
+const OWN_FILE: u32 = 0o600;
+
 /// How to open a file, as [`std::fs::OpenOptions`] says it.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
@@ -39,17 +42,17 @@ pub struct Opening {
 impl Opening {
     /// Reads what is there.
     pub const fn read() -> Self {
-        Self { flags: libc::O_RDONLY, mode: 0o666 }
+        Self { flags: libc::O_RDONLY, mode: OWN_FILE }
     }
 
     /// Writes what is there.
     pub const fn write() -> Self {
-        Self { flags: libc::O_WRONLY, mode: 0o666 }
+        Self { flags: libc::O_WRONLY, mode: OWN_FILE }
     }
 
     /// Reads and writes what is there.
     pub const fn read_and_write() -> Self {
-        Self { flags: libc::O_RDWR, mode: 0o666 }
+        Self { flags: libc::O_RDWR, mode: OWN_FILE }
     }
 
     /// Also creates a file if nothing is there.
@@ -72,7 +75,7 @@ impl Opening {
         Self { flags: self.flags | flags, ..self }
     }
 
-    /// The mode of a new file, less the umask; 0666 if not given.
+    /// The mode of a new file, less the umask; 0600 if not given.
     pub const fn mode(self, mode: u32) -> Self {
         Self { mode, ..self }
     }
@@ -200,24 +203,33 @@ pub fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// Makes a folder, and those that it is in. What is there stays as it is.
+/// Makes a folder of this mode, less the umask, and those that it is in. What is there stays as it
+/// is.
 ///
 /// # Errors
 /// Errors from the kernel.
-pub fn create_folders(path: &Path) -> io::Result<()> {
+pub fn create_folders_of(path: &Path, mode: u32) -> io::Result<()> {
     if helper::needed(path).is_none() {
-        return fs::create_dir_all(path);
+        return DirBuilder::new().recursive(true).mode(mode).create(path);
     }
     let missing = |path: &&Path| !path.as_os_str().is_empty() && !is_folder(path);
     let missing: Vec<_> = path.ancestors().take_while(missing).collect();
     for folder in missing.into_iter().rev() {
-        match create_folder(folder, 0o777) {
+        match create_folder(folder, mode) {
             // Another thread or program was faster.
             Err(_) if is_folder(folder) => {}
             made => made?,
         }
     }
     Ok(())
+}
+
+/// The same for the owner alone (0700).
+///
+/// # Errors
+/// Errors from the kernel.
+pub fn create_folders(path: &Path) -> io::Result<()> {
+    create_folders_of(path, 0o700)
 }
 
 /// Sets owner, group and mode of a file that is open for writing. What is `None` stays. The helper

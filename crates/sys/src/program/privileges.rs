@@ -42,7 +42,7 @@ use rustix::thread::{
 };
 
 use crate::machine::capability;
-use crate::users::Account;
+use crate::users::{self, Account};
 pub use calls::{CallFilter, LateFiles, Need, Refusal};
 pub use held::Held;
 pub use landlock::{Access, Ruleset, version as landlock_version};
@@ -217,7 +217,32 @@ fn become_user(account: &Account) -> io::Result<()> {
 
 /// Tests on another thread whether a thread of this process may become this user.
 pub fn can_become(account: &Account) -> bool {
-    aside(|| become_user(account)).is_ok_and(|outcome| outcome.is_ok())
+    may_become(account).unwrap_or(false)
+}
+
+/// The same, but an error is no answer: whoever takes it for a no keeps rights that it should not.
+///
+/// # Errors
+/// Errors from the kernel that are no refusal, such as a lack of memory.
+pub fn may_become(account: &Account) -> io::Result<bool> {
+    let tried = aside(|| become_user(account))?;
+    let is_refusal = |error: &io::Error| {
+        // No capability; or a user namespace does not map the user.
+        matches!(error.raw_os_error(), Some(libc::EPERM | libc::EINVAL))
+    };
+    match tried {
+        Err(error) if is_refusal(&error) => Ok(false),
+        tried => tried.map(|()| true),
+    }
+}
+
+/// Returns whether this thread is root and lacks the capabilities to become another user.
+///
+/// # Errors
+/// Errors from the kernel, which only a seccomp filter can cause.
+pub fn is_root_for_good() -> io::Result<bool> {
+    let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
+    Ok(users::effective_user() == 0 && !capabilities(None)?.effective.contains(needed))
 }
 
 /// Runs `work` without rights: on another thread, if the calling one has any. Use it to read data

@@ -257,7 +257,7 @@ fn command(text: &str) -> Result<Words, String> {
 }
 
 /// Parses permission bits in octal.
-fn mode(text: &str) -> Result<u32, String> {
+pub(crate) fn mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
     mode.ok_or_else(|| "must be octal, 0-777, e.g. 0640".to_owned())
 }

@@ -113,7 +113,8 @@ impl<T: Send> Tries<'_, T> {
         // What does not exist, the engine reports.
         let tree = self.tree.canonicalize().or_else(|_| std::path::absolute(self.tree));
         let tree = &tree.unwrap_or_else(|_| self.tree.to_owned());
-        let nobody = if named.is_some() { None } else { nobody() };
+        let nobody = if named.is_some() { Ok(None) } else { nobody() };
+        let nobody = nobody.map_err(|error| refused(&error))?;
         let mut first = Attempt { user: named.or(nobody.as_ref()).cloned(), ..Attempt::default() };
         if let Some(user) = &first.user {
             // A named user has to be able to read the tree.

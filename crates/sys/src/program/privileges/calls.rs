@@ -58,11 +58,14 @@ const ARGUMENTS: u32 = 16;
 pub struct CallFilter(Vec<libc::sock_filter>);
 
 impl CallFilter {
-    /// Returns whether this kernel has filters that can end a process.
+    /// Returns whether this kernel has filters that can end a process. If it cannot say, it has:
+    /// entering one fails then, and no thread goes on without.
     pub fn is_supported() -> bool {
         let (operation, action) = (libc::SECCOMP_GET_ACTION_AVAIL, libc::SECCOMP_RET_KILL_PROCESS);
         // SAFETY: the kernel reads the 4 bytes of `action`, and writes nothing.
-        unsafe { libc::syscall(libc::SYS_seccomp, operation, 0_u32, &raw const action) == 0 }
+        let answered =
+            unsafe { libc::syscall(libc::SYS_seccomp, operation, 0_u32, &raw const action) };
+        answered == 0 || !is_unknown(&io::Error::last_os_error())
     }
 
     /// Makes a filter of the calls that every job needs, and of those for `needs`. A job that
@@ -146,6 +149,11 @@ impl CallFilter {
         let entered = unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, at) };
         if entered < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
+}
+
+/// Whether a kernel's error says that it does not know what it was asked for.
+pub(super) fn is_unknown(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL | libc::EOPNOTSUPP))
 }
 
 /// Returns whether the calling thread has this filter, possibly inherited from its starter.

@@ -24,6 +24,7 @@ use std::ptr;
 
 use rustix::fs::OFlags;
 
+use super::calls::is_unknown;
 use crate::inode::{folder_of, open_path};
 
 const EXECUTE: u64 = 1;
@@ -99,16 +100,22 @@ pub struct Ruleset {
 
 /// Returns this kernel's version of Landlock; 0 if it has none.
 pub fn version() -> u32 {
-    ask(CREATE_VERSION)
+    ask(CREATE_VERSION).unwrap_or(0)
 }
 
 /// Asks the kernel about its Landlock; 0 if it does not know the question.
-fn ask(question: u32) -> u32 {
+fn ask(question: u32) -> io::Result<u32> {
     // SAFETY: with either of these flags the kernel reads none of our memory.
     let answer = unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, ptr::null::<Handled>(), 0_usize, question)
     };
-    u32::try_from(answer).unwrap_or(0)
+    match u32::try_from(answer) {
+        Ok(answer) => Ok(answer),
+        Err(_) => match io::Error::last_os_error() {
+            error if is_unknown(&error) => Ok(0),
+            error => Err(error),
+        },
+    }
 }
 
 impl Ruleset {
@@ -130,13 +137,13 @@ impl Ruleset {
     }
 
     fn with_scopes(scopes: u64) -> io::Result<Option<Self>> {
-        let version = version();
+        let version = ask(CREATE_VERSION)?;
         if version == 0 {
             return Ok(None);
         }
         let since = |first: u32, rights: u64| if version >= first { rights } else { 0 };
         let files = FIRST | since(2, REFER) | since(3, TRUNCATE) | since(5, IOCTL_DEVICE);
-        let has_signals = ask(CREATE_ERRATA) & SIGNALS_BETWEEN_THREADS != 0;
+        let has_signals = ask(CREATE_ERRATA)? & SIGNALS_BETWEEN_THREADS != 0;
         let scopes = scopes | if has_signals { SIGNALS } else { 0 };
         let (network, scopes) = (since(SINCE_TCP, TCP), since(SINCE_SCOPES, scopes));
         let handled = Handled { files, network, scopes };
