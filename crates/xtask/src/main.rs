@@ -20,6 +20,7 @@
 //! | `leftovers` | nothing unfinished, and no mention of a folder outside the repository |
 //! | `prose` | no phrases in printed text that read as translated |
 //! | `sentences` | no sentence of a page or a comment is longer than 25 words |
+//! | `named` | what a page names in the sources is there |
 //! | `links` | relative links in Markdown have existing targets |
 //! | `book` | each page of `docs/` is in the book, and its links lead to pages and headings |
 //!
@@ -33,6 +34,7 @@ mod finding;
 mod layers;
 mod leftovers;
 mod links;
+mod named;
 mod prose;
 mod reading;
 mod sentences;
@@ -101,6 +103,7 @@ fn check() -> Result<(usize, Vec<Finding>), String> {
     findings.extend(leftovers::check(&tree));
     findings.extend(prose::check(&tree));
     findings.extend(sentences::check(&tree));
+    findings.extend(named::check(&tree));
     findings.extend(links::check(&tree));
     findings.extend(book::check(&tree));
     findings.sort();

@@ -12,9 +12,9 @@
 //! ruleset and no list of calls, because programs need more. That user is the starter's, or one
 //! who is named.
 //!
-//! A folder for what the programs write or read belongs to the launcher, which removes it when the job has
-//! ended, also by SIGKILL. For that it has a process group of its own, and keeps the capability for
-//! files of other users, which programs do not inherit.
+//! The launcher removes a folder for what the programs write or read when the job has ended, also
+//! by SIGKILL. For that it has a process group of its own, and keeps the capability for files of
+//! other users, which programs do not inherit.
 
 use std::ffi::OsString;
 use std::fs;
