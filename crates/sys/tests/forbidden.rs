@@ -15,6 +15,7 @@ use std::process::{Command, ExitStatus};
 
 use burstline_sys::direct::{Creation, OutputFile, QueueMode, WriteQueue, keep_rings};
 use burstline_sys::privileges::{self, Access, CallFilter, Confinement, Refusal, Ruleset};
+use burstline_sys::temporary::random_name;
 use burstline_sys::users::Account;
 use raw_call::call;
 
@@ -115,10 +116,11 @@ fn start(which: usize, folder: &Path) -> ExitStatus {
 
 /// Returns a folder in a folder of this test, which [`remove`] removes.
 fn folder(test: &str) -> PathBuf {
-    let name = format!("burstline-forbidden-{test}-{}", std::process::id());
-    let folder = std::env::temp_dir().join(name).join("own");
-    fs::create_dir_all(&folder).unwrap();
-    folder
+    let name = random_name(&format!("burstline-forbidden-{test}-"));
+    let folder = std::env::temp_dir().join(name);
+    fs::create_dir(&folder).unwrap();
+    fs::create_dir(folder.join("own")).unwrap();
+    folder.join("own")
 }
 
 fn remove(folder: &Path) {

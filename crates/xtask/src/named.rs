@@ -47,7 +47,7 @@ mod tests {
             ("crates/log/tests/seats.rs", "#[test]\nfn a_seat_is_taken() {}\n"),
             (
                 "docs/page.md",
-                "`seats.rs::a_seat_is_taken`, `tests/seats.rs::a_seat`\n`eats.rs::a_seat_is_taken`\n",
+                "`seats.rs::a_seat_is_taken` `tests/seats.rs::a_seat`\n`eats.rs::a_seat_is_taken`",
             ),
         ]);
         let found: Vec<_> = check(&tree).iter().map(ToString::to_string).collect();

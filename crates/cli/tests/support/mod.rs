@@ -17,11 +17,10 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_skip::{skip, without};
 use burstline_sys::affinity::{allowed_cores, format_cores};
+use burstline_sys::temporary::random_name;
 use serde_json::Value;
 
 /// The program under test.
@@ -109,13 +108,11 @@ pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {
     pub(crate) fn new(name: &str) -> Self {
-        // Several tests of a program may use the same name.
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
         let name = name.rsplit("::").next().unwrap(); // of a test, without its module's
-        let number = NUMBER.fetch_add(1, Relaxed); // only has to be unique
-        let name = format!("burstline-cli-{name}-{}-{number}", std::process::id());
+        // Nobody else may put something there before; some tests let other users in.
+        let name = random_name(&format!("burstline-cli-{name}-"));
         let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
+        fs::create_dir(&path).unwrap();
         Self(path)
     }
 
