@@ -37,8 +37,8 @@ use std::thread;
 use rustix::process::{DumpableBehavior, Gid, Uid, set_dumpable_behavior};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
-    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, set_thread_res_gid,
-    set_thread_res_uid,
+    remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities, set_no_new_privs,
+    set_thread_res_gid, set_thread_res_uid,
 };
 
 use crate::machine::capability;
@@ -162,6 +162,19 @@ pub(crate) fn give_up_but_reading() -> io::Result<()> {
 /// As for [`give_up`].
 pub(crate) fn give_up_but_files() -> io::Result<()> {
     give_up_but(CapabilitySet::DAC_OVERRIDE)
+}
+
+/// The same for a helper that becomes this user.
+///
+/// # Errors
+/// As for [`give_up`].
+pub(crate) fn give_up_but_files_as(user: &Account) -> io::Result<()> {
+    empty_bounding_set(); // this takes a capability
+    // Otherwise the kernel takes all capabilities from who becomes another user.
+    set_keep_capabilities(true)?;
+    become_user(user)?;
+    set_keep_capabilities(false)?;
+    give_up_but_files()
 }
 
 fn give_up_but(kept: CapabilitySet) -> io::Result<()> {

@@ -35,7 +35,7 @@ use super::grants::refused;
 use super::request::{Answer, Done, Request};
 use super::service::{Asked, Process, Work};
 use super::{ask, ended};
-use crate::privileges::{Confinement, give_up_as, give_up_but_files, name_confinement};
+use crate::privileges::{Confinement, give_up_but_files, give_up_but_files_as, name_confinement};
 use crate::seqpacket::SeqPacket;
 use crate::users::Account;
 
@@ -96,7 +96,7 @@ pub fn start(
         setpgid(None, None)?;
         let home = user.is_some().then_some("/");
         match user {
-            Some(user) => give_up_as(&Confinement { user: Some(user), ..Confinement::default() })?,
+            Some(user) => give_up_but_files_as(&user)?,
             None => give_up_but_files()?,
         }
         let work = move |asked: Asked<'_>| launch(&known, home, &started, asked);
