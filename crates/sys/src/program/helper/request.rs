@@ -18,7 +18,7 @@
 //!   9 bind         mode, kind, ids    path     12 set interface  what, value        its name
 //!  10 raw socket   family                      13 set option     name, value        and a socket
 //!  11 tap queue    flags              its name 14 load a program                    bytes, files
-//!                                              15 serve control                     and two sockets
+//!                                              15 serve control                     two sockets
 //! ```
 //!
 //! For programs that run beside the job: 16, the command's number, two outputs and a socket.
