@@ -28,7 +28,6 @@ pub(crate) struct Wishes {
 ///
 /// # Safety
 /// `options` points to as many bytes as its first field says; it is not null, and aligned.
-/// `options` points to that many bytes as its first field says; it is not null, and aligned.
 pub(crate) unsafe fn read(options: *const Options) -> Result<Options, Fault> {
     // SAFETY: the caller's promise; every version starts with the size.
     let size = unsafe { ptr::addr_of!((*options).size).read() };

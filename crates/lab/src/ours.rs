@@ -154,3 +154,22 @@ pub(crate) fn consume(reader: &mut Reader, packets: u64) -> u64 {
     }
     sum
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_received_is_copied_in_as_it_is_read() {
+        for length in [60, 1514] {
+            let traffic = Traffic::new(length);
+            let mut ours = Ours::create(4 * SEGMENT_BYTES, PageChoice::Size4K).unwrap();
+            let packets = 4 * BURST as u64;
+            let received = Frames::new(&traffic, packets);
+            let (writer, reader) = ours.ends();
+            copy_in(writer, &received, packets);
+            assert_eq!(consume(reader, packets), traffic.expected(packets), "{length} bytes");
+            assert_eq!(ours.statistics().packets, packets);
+        }
+    }
+}

@@ -234,6 +234,23 @@ mod tests {
     }
 
     #[test]
+    fn frames_are_the_packets_of_their_traffic_in_whole_lines() {
+        for (length, bytes) in [(60, 64), (64, 64), (65, 128), (1514, 1536)] {
+            let traffic = Traffic::new(length);
+            let frames = Frames::new(&traffic, 5);
+            assert_eq!((frames.length(), frames.bytes()), (length, 5 * bytes));
+            for counter in [4, 0, 3] {
+                let (mut copy, mut filled) = ([0xee_u8; MAX_BYTES], [0xee_u8; MAX_BYTES]);
+                // SAFETY: there is room for the longest packet, apart from the frames.
+                unsafe { frames.copy_to(copy.as_mut_ptr(), counter) };
+                // SAFETY: there is room for the longest packet.
+                unsafe { traffic.fill(filled.as_mut_ptr(), counter) };
+                assert!(copy == filled, "packet {counter} of {length} bytes");
+            }
+        }
+    }
+
+    #[test]
     fn a_lost_doubled_or_torn_packet_changes_the_sum() {
         let traffic = Traffic::new(60);
         assert_ne!(traffic.expected(3), traffic.expected(2));

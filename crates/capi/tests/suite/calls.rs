@@ -8,10 +8,11 @@ use std::thread;
 
 use burstline::{
     BurstView, FLAG_FACTS, FOREVER, NO_FOLLOW, Options, PortName, Reader, Statistics, Status,
-    TRUST_NOBODY, burstline_account, burstline_close, burstline_error_text, burstline_next,
-    burstline_open, burstline_port_name, burstline_release, burstline_version,
+    TRUST_NOBODY, VERDICT_DROP, VERDICT_PASS, VERDICTS, burstline_account, burstline_close,
+    burstline_error_text, burstline_next, burstline_open, burstline_port_name, burstline_release,
+    burstline_replace, burstline_verdict, burstline_version,
 };
-use burstline_log::{Ending, Log, Writer};
+use burstline_log::{Ending, Log, LogConfig, Ruling, VerdictTaker, Writer};
 use burstline_share::{PublishConfig, Publisher};
 
 use crate::common::{Directory, append, log, packet, time_ns, until};
@@ -51,6 +52,16 @@ impl Open {
     fn release(&self, mut burst: BurstView) -> Status {
         // SAFETY: it may be written.
         unsafe { burstline_release(self.0, &mut burst) }
+    }
+
+    fn verdict(&self, burst: &BurstView, from: u32, count: u32, verdict: u32) -> Status {
+        // SAFETY: the burst may be read.
+        unsafe { burstline_verdict(self.0, burst, from, count, verdict) }
+    }
+
+    fn replace(&self, burst: &BurstView, index: u32, bytes: &[u8]) -> Status {
+        // SAFETY: the burst and that many bytes may be read.
+        unsafe { burstline_replace(self.0, burst, index, bytes.as_ptr(), bytes.len() as u64) }
     }
 
     fn account(&self) -> Result<Statistics, Status> {
@@ -137,6 +148,44 @@ fn bursts_are_held_up_to_the_window_and_released_in_any_order() {
         assert_eq!(reader.release(held[0]), Status::Ok);
         assert_eq!(reader.release(later), Status::Ok);
     }
+}
+
+/// What C says of a packet is what the publisher takes, for this packet and no other.
+#[test]
+fn verdicts_and_replacements_are_those_of_their_packets() {
+    let directory = Directory::new();
+    let config = LogConfig { bytes: 8 << 20, takes_verdicts: true, ..LogConfig::default() };
+    let (log, mut writer) = Log::create(config).unwrap();
+    let mut taker = VerdictTaker::new(&log);
+    let name = directory.name("ips");
+    let _publisher = Publisher::start(&PublishConfig::new(&name), vec![log]).unwrap();
+    let reader = Open::new(&name, Options { verdicts: VERDICTS, ..Options::default() });
+    assert!(taker.has_changed() && taker.has_giver());
+    append(&mut writer, 0, 6);
+    let burst = reader.next(FOREVER).unwrap();
+    assert_eq!((burst.first_packet, burst.count), (0, 6));
+
+    let bytes = packet(77);
+    assert_eq!(reader.replace(&burst, 4, &bytes), Status::Ok);
+    assert_eq!(reader.replace(&burst, 0, &bytes[..13]), Status::ErrorArgument);
+    assert_eq!(reader.verdict(&burst, 1, 2, VERDICT_DROP), Status::Ok);
+    assert_eq!(reader.verdict(&burst, 5, 1, VERDICT_PASS), Status::Ok);
+    assert_eq!(reader.verdict(&burst, 5, 2, VERDICT_DROP), Status::ErrorArgument);
+    assert_eq!(text(reader.0), "packets [5, 7) of a burst of 6");
+    assert_eq!(reader.release(burst), Status::Ok);
+    assert_eq!(reader.verdict(&burst, 0, 1, VERDICT_DROP), Status::ErrorNotHeld);
+    assert_eq!(reader.replace(&burst, 0, &bytes), Status::ErrorNotHeld);
+
+    let taken: Vec<_> = (0..6).map(|number| taker.look(number)).collect();
+    let [None, Some(Ruling::Drop), Some(Ruling::Drop), None, Some(Ruling::Replace(place)), last] =
+        taken[..]
+    else {
+        panic!("{taken:?}")
+    };
+    assert_eq!(last, Some(Ruling::Pass));
+    let mut copy = Vec::new();
+    taker.replacement(place, &mut copy);
+    assert_eq!(copy, bytes);
 }
 
 #[test]

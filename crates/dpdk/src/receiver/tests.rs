@@ -71,6 +71,30 @@ fn check_marks(sender: &mut Sender, receiver: &mut Receiver) {
     assert!(sums.eq([(true, false), (true, false), (false, true)]), "{told:?}");
 }
 
+/// Returns the undelivered packets.
+fn taken(receiver: &mut Receiver) -> Vec<Vec<u8>> {
+    let mut packets = Vec::new();
+    while let Some((bytes, _)) = receiver.peek() {
+        packets.push(bytes.to_vec());
+        receiver.advance();
+    }
+    packets
+}
+
+/// A long packet may be rewritten in its first mbuf; the bytes in the others stay as they are.
+fn check_treatment(sender: &mut Sender, receiver: &mut Receiver) {
+    send(sender, &[vec![1; 60], vec![2; 9000], vec![3; 61]]);
+    assert_eq!(receiver.poll(64), 3);
+    let mut lengths = Vec::new();
+    receiver.treat(|bytes| {
+        lengths.push(bytes.len());
+        bytes.fill(7);
+        bytes.len() != 61
+    });
+    let [60, first @ 1514..9000, 61] = lengths[..] else { panic!("{lengths:?}") };
+    assert!(taken(receiver) == [vec![7; 60], [vec![7; first], vec![2; 9000 - first]].concat()]);
+}
+
 /// One test, because EAL and the leak count belong to the process.
 #[test]
 fn mbufs_come_and_go_and_a_lost_one_is_noticed() {
@@ -105,6 +129,7 @@ fn mbufs_come_and_go_and_a_lost_one_is_noticed() {
     assert!(receiver.lent(&mut scratch).packets().all(|packet| packet.bytes().is_empty()));
 
     check_marks(&mut sender, &mut receiver);
+    check_treatment(&mut sender, &mut receiver);
 
     // Mbufs of another pool, and a chained one, are not plain.
     send(&mut sender, &packets[1..3]);
@@ -120,6 +145,7 @@ fn mbufs_come_and_go_and_a_lost_one_is_noticed() {
     assert_eq!(leaked_mbufs(), 0);
 
     copied_until_there_is_no_room();
+    pushed_until_there_are_no_mbufs();
     mbufs_are_apart();
     assert_eq!(leaked_mbufs(), 0);
 
@@ -165,4 +191,27 @@ fn copied_until_there_is_no_room() {
         receiver.advance();
     }
     assert_eq!(lengths, [100; 8]);
+}
+
+/// A long packet that finds too few mbufs is not taken. Those it had are free: a short one fits.
+fn pushed_until_there_are_no_mbufs() {
+    let ring = device("net_ring2");
+    let mut sender = Sender::new(&ring).unwrap();
+    let mut receiver = Receiver::new(&ring, 0, 64).unwrap();
+    let long: Vec<u8> = (0..60_000_u32).map(|at| (at / 7) as u8).collect();
+    for _ in 0..2 {
+        let mut sent = Vec::new();
+        while sender.push(&long) {
+            assert_eq!(sender.send(), 1);
+            sent.push(long.clone());
+        }
+        sent.push(vec![5; 60]);
+        assert!(sent.len() > 64 && sender.push(&[5; 60]));
+        assert_eq!((sender.send(), sender.unsent()), (1, 0));
+        let mut got = Vec::new();
+        while receiver.poll(64) > 0 {
+            got.append(&mut taken(&mut receiver));
+        }
+        assert!(got == sent, "{} packets of {}", got.len(), sent.len());
+    }
 }

@@ -12,21 +12,24 @@ fn names_are_one_each_and_every_work_has_somebody() {
     }
 }
 
-/// The adapters check the numbers of merged and spread packets; a wrong one is an error.
+/// The adapters check the sums of packets that were handed over, and the numbers of merged and
+/// spread ones; a wrong one is an error.
 #[test]
 fn programs_on_dpdk_itself_run_here_or_say_how_to_build_them() {
     for (name, work, case) in [
-        ("dpdk-merge", Work::Merge, "idle"),
-        ("dpdk-merge", Work::Merge, "one-core"),
-        ("dpdk-spread", Work::Spread, "2"),
+        ("dpdk-pipeline", Work::Pipeline, None),
+        ("dpdk-pipeline-by-driver", Work::Pipeline, None),
+        ("dpdk-merge", Work::Merge, Some("idle")),
+        ("dpdk-merge", Work::Merge, Some("one-core")),
+        ("dpdk-spread", Work::Spread, Some("2")),
     ] {
         let adapter = named(name).unwrap();
         if let Err(why) = can_do(adapter, work) {
             assert!(why.contains("make dpdk") && !cfg!(feature = "dpdk"), "{why}");
             continue;
         }
-        let mpps = short_turn(adapter, work, Some(case)).figures["mpps"].value;
-        assert!(mpps > 0.0, "{name} {case}: {mpps}");
+        let mpps = short_turn(adapter, work, case).figures["mpps"].value;
+        assert!(mpps > 0.0, "{name} {case:?}: {mpps}");
     }
 }
 

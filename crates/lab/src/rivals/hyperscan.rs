@@ -259,7 +259,10 @@ fn said(library: &Library, code: c_int, error: *mut CompileError) -> String {
         let text = CStr::from_ptr((*error).message).to_string_lossy().into_owned();
         let expression = (*error).expression;
         (library.free_error)(error);
-        format!("hs_compile_lit_multi: content {expression}: {text}")
+        match expression {
+            0.. => format!("hs_compile_lit_multi: content {expression}: {text}"),
+            _ => format!("hs_compile_lit_multi: {text}"), // of none of them
+        }
     }
 }
 
@@ -329,5 +332,15 @@ mod tests {
         }
         let refused = Database::of(&[b"abc".to_vec(), Vec::new()], Memory::One);
         assert!(refused.err().is_some_and(|why| why.contains("content 1 is empty")));
+    }
+
+    #[test]
+    fn why_contents_are_refused_is_said_in_hyperscans_words() {
+        if let Err(why) = version() {
+            return skip(why);
+        }
+        let refused = Database::of(&[], Memory::One).err().unwrap();
+        let text = refused.strip_prefix("hs_compile_lit_multi: ").unwrap();
+        assert!(text.starts_with("Invalid parameter"), "{refused}");
     }
 }

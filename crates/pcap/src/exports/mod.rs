@@ -18,6 +18,7 @@ mod verdicts;
 
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 pub use facts::*;
 pub use files::*;
@@ -30,6 +31,8 @@ pub use settings::*;
 pub use verdicts::*;
 
 use crate::abi::errbuf_bytes;
+use crate::capture::Capture;
+use crate::slots::Slot;
 
 /// Runs the body of an exported function; a panic in it results in `fallback`. Its location is
 /// printed to standard error, as usual in Rust.
@@ -64,24 +67,32 @@ unsafe fn text<'a>(text: *const c_char) -> Option<&'a str> {
     unsafe { CStr::from_ptr(text) }.to_str().ok()
 }
 
-/// Runs the last argument on a handle of this library, or calls the real library with any other. If
-/// the handle is closed, the result is `$fallback`.
+/// Runs `body` on a handle of this library. The result is `fallback` if the handle is closed, or
+/// after a panic.
+#[inline]
+fn on_handle<T: Copy>(slot: &Slot, fallback: T, body: impl FnOnce(&Slot, Arc<Capture>) -> T) -> T {
+    border(fallback, || match slot.capture() {
+        None => {
+            slot.tell("this handle is closed");
+            fallback
+        }
+        Some(capture) => body(slot, capture),
+    })
+}
+
+/// Runs the last argument, a closure, on a handle of this library, or calls the real library with
+/// any other. If the handle is closed, the result is `$fallback`.
 macro_rules! ours {
     (
         $pcap:ident, $name:ident($($argument:ident: $type:ty),*) -> $result:ty,
-        $fallback:expr, |$slot:ident, $capture:ident| $body:expr
+        $fallback:expr, $body:expr
     ) => {
         match $crate::slots::slot($pcap) {
             None => $crate::real::real!(
                 $name($pcap => *mut $crate::abi::Pcap, $($argument => $type),*) -> $result
             ),
-            Some($slot) => super::border($fallback, || match $slot.capture() {
-                None => {
-                    $slot.tell("this handle is closed");
-                    $fallback
-                }
-                Some($capture) => $body,
-            }),
+            // The closure is the caller's, so that coverage counts what is in it.
+            Some(slot) => super::on_handle(slot, $fallback, $body),
         }
     };
 }

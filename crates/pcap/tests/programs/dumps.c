@@ -1,10 +1,14 @@
 /* Writes captured packets with pcap_dump: dumps CASE DEVICE PATH */
 #define _GNU_SOURCE
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "handle.h"
 
@@ -98,6 +102,47 @@ static void dump_often(unsigned char *user, const struct pcap_pkthdr *header, co
     for (int times = 0; times < 11; times++) dump(user, header, bytes);
 }
 
+static void *dump_on(void *unused) {
+    CHECK(pcap_loop(handle, -1, dump, NULL) == 0);
+    pcap_dump_close(dumper);
+    return unused;
+}
+
+/* In a child whose parent is in a write: dumps 100 packets to a file of its own. */
+static void dump_in_child(void) {
+    alarm(60);
+    dumper = opened(".child");
+    seen = 0;
+    CHECK(pcap_loop(handle, 100, dump, NULL) == 0 && seen == 100);
+    pcap_dump_close(dumper);
+    _exit(0);
+}
+
+/* Another thread dumps to a pipe that is full when this one makes a child. Copies what comes out. */
+static void with_child(void) {
+    char bytes[4096];
+    int code = 1;
+    long copied = 0;
+    pthread_t thread;
+    CHECK(mkfifo(path, 0600) == 0);
+    int out = open(path, O_RDONLY | O_NONBLOCK);
+    struct pollfd in = {.fd = open(path, O_WRONLY), .events = POLLOUT};
+    CHECK(out >= 0 && in.fd >= 0 && fcntl(out, F_SETPIPE_SZ, 4096) >= 0);
+    dumper = opened("");
+    CHECK(pthread_create(&thread, NULL, dump_on, NULL) == 0);
+    while (poll(&in, 1, 0) == 1) usleep(1000);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) dump_in_child();
+    CHECK(waitpid(child, &code, 0) == child && code == 0);
+    CHECK(close(in.fd) == 0 && fcntl(out, F_SETFL, 0) == 0);
+    snprintf(bytes, sizeof bytes, "%s.copy", path);
+    FILE *copy = fopen(bytes, "w");
+    for (ssize_t got; (got = read(out, bytes, sizeof bytes)) > 0; copied += got)
+        CHECK(fwrite(bytes, 1, (size_t)got, copy) == (size_t)got);
+    CHECK(pthread_join(thread, NULL) == 0 && copied == due && fclose(copy) == 0);
+}
+
 int main(int words, char **word) {
     if (words != 4) return 2;
     path = word[3];
@@ -134,6 +179,10 @@ int main(int words, char **word) {
         CHECK(pthread_join(thread, NULL) == 0 && flushes > 10);
         pcap_dump_close(dumper);
         printf("%ld\n", due);
+        return 0;
+    }
+    if (!strcmp(word[1], "fork")) {
+        with_child();
         return 0;
     }
     other = opened(".other");

@@ -62,6 +62,18 @@ fn another_thread_may_flush_at_any_moment() {
     whole("thread");
 }
 
+/// The thread is in the library, in a write to a full pipe, and does not exist in the child.
+#[test]
+fn a_child_may_dump_although_another_thread_of_its_parent_was_dumping() {
+    let Some(Run { folder, .. }) = dumps("fork", "dump.pcap") else { return };
+    let [all, childs] =
+        ["dump.pcap.copy", "dump.pcap.child"].map(|name| fs::read(folder.at(name)).unwrap());
+    let (header, packets) = childs.split_at(24);
+    assert_eq!(&all[..24], header);
+    let is_there = all.windows(packets.len()).any(|part| part == packets);
+    assert!(is_there && packets.len() >= 100 * (16 + 60), "{} bytes", packets.len());
+}
+
 #[test]
 fn a_full_disk_is_an_error_of_the_file() {
     dumps("full", "/dev/full");

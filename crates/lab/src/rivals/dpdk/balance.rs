@@ -99,3 +99,21 @@ impl Drop for Balance {
         unsafe { rival_balance_destroy(self.raw.as_ptr()) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All of them together, of some 38 MB each, would not fit into EAL's memory, which is a fixed
+    /// 512 MiB without huge pages.
+    #[test]
+    fn one_that_is_dropped_leaves_its_memory_to_the_next() {
+        super::super::start().unwrap();
+        let traffic = Traffic::new(60);
+        let shape = Shape { objects: 16_383, ..Shape::COUNTED };
+        for _ in 0..30 {
+            let mut balance = Balance::new(shape, 2).unwrap();
+            assert_ne!(balance.take_turns(&traffic, 256, 128), 0);
+        }
+    }
+}
