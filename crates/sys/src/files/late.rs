@@ -25,6 +25,7 @@ use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::retry_on_intr;
 
 use crate::helper;
+use crate::kept;
 use crate::inode::Inode;
 use crate::seqpacket::{Kind, bound, connected};
 use crate::users;
@@ -82,6 +83,9 @@ impl Opening {
     /// # Errors
     /// Errors from the kernel.
     pub fn open(self, path: &Path) -> io::Result<File> {
+        if let Some(file) = kept::take(path, self.flags) {
+            return Ok(file);
+        }
         let opened = match helper::needed(path) {
             Some(helper) => helper.open(path, self.flags, self.mode)?,
             None => open_directly(path, self.flags, self.mode)?,
@@ -124,6 +128,9 @@ pub fn open_folder(path: &Path) -> io::Result<File> {
 /// # Errors
 /// Errors from the kernel.
 pub fn metadata(path: &Path) -> io::Result<Metadata> {
+    if let Some(found) = kept::metadata(path) {
+        return found;
+    }
     match helper::needed(path) {
         Some(helper) => File::from(helper.find(path, true)?).metadata(),
         None => fs::metadata(path),

@@ -86,7 +86,7 @@ pub fn start(commands: Vec<Vec<OsString>>, folder: PathBuf) -> io::Result<()> {
         assert!(name_confinement(Confinement::default()), "no confinement before the launcher's");
         // Who kills the job's group does not kill the launcher.
         setpgid(None, None)?;
-        give_up_but_files()?;
+        give_up_but_files(false)?;
         let work = move |asked: Asked<'_>| launch(&known, &started, asked);
         Ok(Box::new(work) as Work)
     };
