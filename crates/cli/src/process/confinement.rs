@@ -30,7 +30,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
-use burstline_port::load_for_job;
+use burstline_port::{BeforeFiles, load_for_job};
 use burstline_sys::direct::keep_rings;
 use burstline_sys::helper::{
     self, Extension, Grant, GrantKind, HelperOptions, Loader, Porter, launcher,
@@ -227,11 +227,17 @@ pub(crate) fn is_early() -> bool {
 
 /// Drops the rights of all threads of a job that is about to read files, unless it does so later.
 pub(crate) fn give_up_before_files(args: &JobArgs) -> Result<(), Failure> {
+    let give_up = before_files(args)?;
+    give_up.map_or(Ok(()), |give_up| give_up().map_err(|error| failed(&error)))
+}
+
+/// The same, for a job whose ports are opened elsewhere. `None` if it gives up its rights later.
+pub(crate) fn before_files(args: &JobArgs) -> Result<Option<BeforeFiles>, Failure> {
     if !is_early() {
-        return Ok(());
+        return Ok(None);
     }
     Server::bind_ahead(&Places::of(args))?;
-    privileges::give_up_everywhere().map_err(|error| failed(&error))
+    Ok(Some(privileges::give_up_everywhere))
 }
 
 /// Returns the failure of a verb without `--keep-privileges` that could not drop its rights.

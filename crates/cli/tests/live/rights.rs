@@ -9,13 +9,13 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use burstline_testbed::Killed;
+use burstline_testbed::{Bed, Killed, NEAR};
 
 use crate::support::endless::{end, ended, signal, spawn, start};
 use crate::support::live::{children, statuses, wait_until};
 use crate::support::rights::{
     assert_all_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights, rights,
-    tell, threads_with_rights, traced,
+    tell, threads_with_rights, traced, traced_at,
 };
 use crate::support::service::is_alive;
 use crate::support::{
@@ -476,6 +476,39 @@ fn a_helper_opens_the_files_of_jobs_and_their_outputs() {
     run_json(&fifo, 0);
 }
 
+/// Beside ports that take rights, too: these are open by then.
+#[test]
+fn the_first_byte_beside_live_ports_is_read_without_rights() {
+    if !can_trace() {
+        return;
+    }
+    let Some(bed) = Bed::or_skip() else { return };
+    let directory = Directory::new("rights-mixed");
+    let [input, output] = ["in.pcap", "out.pcapng"].map(|name| directory.file(name));
+    let log = format!("log:{}", directory.file("name"));
+    fs::copy(REAL, &input).unwrap();
+    let [afpacket, xdp] = ["afpacket", "xdp"].map(|scheme| format!("{scheme}:{NEAR}"));
+    for verb in [
+        &["replay", &input, "-o", &afpacket, "--top-speed"][..],
+        &["replay", &input, "-o", &xdp, "--top-speed"],
+        &["capture", &input, "-o", "tap:rights0"],
+        &["bounce", &input, &afpacket],
+        &["balance", &input, "--workers", "1", "-o", &log],
+        &["count", &input, &xdp, "--duration", "1s"],
+        &["capture", &afpacket, &input, "-w", &output, "--duration", "1s"],
+    ] {
+        let lines = traced_at(&bed.near, &directory, &["-y", "-e", CALLS], verb);
+        let reads = reads_without_rights(&lines, "/in.pcap");
+        assert!(reads.is_ok_and(|reads| reads > 0), "{verb:?}: {reads:?}\n{lines}");
+        let free = threads_with_rights(&lines, "/in.pcap");
+        assert!(free.is_empty(), "{verb:?}: {free:?}\n{lines}");
+    }
+}
+
+/// What strace follows to tell who reads what with which rights.
+const CALLS: &str = "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,landlock_restrict_self,\
+    clone,clone3";
+
 /// In each verb that reads files, a thread without privileges reads the first byte of a file.
 /// strace reports the order of these events.
 #[test]
@@ -513,14 +546,14 @@ fn the_first_byte_is_read_without_rights() {
         &["capture", &set, "-w", &rotated, "-b", "packets:100"],
         &["capture", &input, "-w", &output, "--resume"],
         &["capture", &input, "-w", &output, "-Z", "nobody"],
+        &["bounce", &input, "null:"],
+        &["bounce", &input, &directory.file("bounced.pcapng")],
         &["count", &zipped],
         &["info", &packed],
         &["demo"],
     ] {
-        let calls = "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,landlock_restrict_self,\
-            clone,clone3";
         // With this PATH the demonstration finds no programs that judge, with all rights.
-        let lines = traced(&directory, &["-y", "-E", "PATH=/", "-e", calls], verb);
+        let lines = traced(&directory, &["-y", "-E", "PATH=/", "-e", CALLS], verb);
         let input = if verb == ["demo"] { "/recorded.pcapng>" } else { "/in.pcap" };
         let reads = reads_without_rights(&lines, input);
         assert!(reads.is_ok_and(|reads| reads > 0), "{verb:?}: {reads:?}\n{lines}");

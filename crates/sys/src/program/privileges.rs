@@ -44,7 +44,7 @@ use rustix::thread::{
 };
 
 use crate::machine::capability;
-use crate::users::Account;
+use crate::users::{self, Account};
 pub use calls::{CallFilter, LateFiles, Need, Refusal};
 pub use held::Held;
 pub use landlock::{Access, Ruleset, version as landlock_version};
@@ -231,15 +231,21 @@ const GIVING_UP: Duration = Duration::from_secs(10);
 /// its own. Call it before the first byte of data of others is read.
 ///
 /// # Errors
-/// As for [`give_up`]; `TimedOut` if a thread keeps its rights.
+/// As for [`give_up`]; `TimedOut` if a thread keeps its rights. Without `/proc` only the calling
+/// thread's own are known.
 pub fn give_up_everywhere() -> io::Result<()> {
     give_up()?;
     drop_of_libraries()?;
     let is_filtered = CONFINEMENT.get().is_some_and(|confinement| confinement.calls.is_some());
+    let user = users::effective_user();
+    let has_rights = |held: &Held| {
+        held.user != user
+            || held.capabilities != 0
+            || !held.has_no_new_privileges
+            || is_filtered && !held.is_filtered
+    };
     let began = Instant::now();
-    while held::of_all_threads()?.iter().any(|held| {
-        held.capabilities != 0 || !held.has_no_new_privileges || is_filtered && !held.is_filtered
-    }) {
+    while held::of_all_threads()?.iter().any(has_rights) {
         if began.elapsed() > GIVING_UP {
             let what = "a thread of this process keeps its rights";
             return Err(io::Error::new(io::ErrorKind::TimedOut, what));

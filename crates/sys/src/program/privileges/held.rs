@@ -52,10 +52,15 @@ impl Held {
     }
 }
 
-/// Returns the rights of each thread of this process. One that ends meanwhile has none.
+/// Returns the rights of each thread of this process; of none without `/proc`. A thread that ends
+/// meanwhile has none.
 pub(super) fn of_all_threads() -> io::Result<Vec<Held>> {
     let mut all = Vec::new();
-    for thread in fs::read_dir("/proc/self/task")? {
+    let threads = match fs::read_dir("/proc/self/task") {
+        Err(error) if is_gone(&error) => return Ok(all),
+        threads => threads?,
+    };
+    for thread in threads {
         match fs::read_to_string(thread?.path().join("status")) {
             Ok(status) => all.push(Held::of(&status)),
             Err(error) if is_gone(&error) => {}
@@ -65,7 +70,7 @@ pub(super) fn of_all_threads() -> io::Result<Vec<Held>> {
     Ok(all)
 }
 
-/// Whether a thread has ended. Source: proc(5), `ESRCH`.
+/// Whether a thread, or `/proc`, is not there. Source: proc(5), `ESRCH`.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }

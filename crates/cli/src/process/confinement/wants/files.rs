@@ -10,6 +10,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use burstline_port::{Address, SetPlaces, index_path, striped_paths};
 use burstline_share::{PublishConfig, files_of_name};
@@ -63,13 +64,14 @@ fn may_take_class(job: &JobArgs) -> bool {
 impl Wants {
     /// Adds what a job with files as sources opens early.
     pub(super) fn open_early(&mut self, verb: &Verb) {
-        let sources = match verb {
+        let sources: &[Address] = match verb {
             Verb::Count(args) => &args.common.sources,
             Verb::Capture(args) => &args.common.sources,
             Verb::Flows(args) => &args.source.sources,
             Verb::Merge(args) => &args.common.sources,
             Verb::Balance(args) => &args.source.sources,
             Verb::Replay(args) => &args.files,
+            Verb::Bounce(args) if args.inline.is_none() => slice::from_ref(&args.from),
             _ => return,
         };
         if !sources.iter().any(is_of_files) || !verb.job().is_some_and(may_take_class) {
@@ -92,6 +94,7 @@ impl Wants {
                 early.publish(args.log.publish.as_ref());
                 balance_sinks(args).unwrap_or_default().iter().for_each(|sink| early.send(sink));
             }
+            Verb::Bounce(args) => early.send(&args.to),
             Verb::Replay(args) => {
                 args.output.iter().for_each(|sink| early.send(sink));
                 args.map.iter().for_each(|(_, sink)| early.send(sink));
