@@ -152,7 +152,7 @@ fn name_what(
     if calls.is_some() {
         keep_rings(wants.rings);
     }
-    let is_confined = files.is_some() || calls.is_some();
+    let is_confined = user.is_some() || files.is_some() || calls.is_some();
     IS_EARLY.store(wants.early.is_some() && is_confined, Relaxed); // carries no memory
     privileges::name_confinement(Confinement { user, files, calls });
     if wants.has_library_threads && !wants.opens_ports_later {
