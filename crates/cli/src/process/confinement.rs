@@ -219,8 +219,8 @@ pub(crate) fn give_up() -> Result<(), Failure> {
     privileges::give_up().map_err(|error| refused(&error))
 }
 
-/// Whether a job opens its files after it has given up its rights. Ports that take rights are opened
-/// before.
+/// Whether a job opens its files after it has given up its rights. Ports that take rights are open
+/// by then.
 pub(crate) fn is_early() -> bool {
     IS_EARLY.load(Relaxed) // carries no memory
 }

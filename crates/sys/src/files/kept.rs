@@ -28,8 +28,7 @@ fn kept() -> MutexGuard<'static, Vec<Kept>> {
 /// `is_written`, else for reading. Neither reads, empties nor creates anything. Whoever opens it
 /// later reports what cannot be opened.
 pub fn keep(path: &Path, is_written: bool) {
-    let is_pipe =
-        || std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+    let is_pipe = || std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
     let flags = match is_written {
         true if is_pipe() => libc::O_WRONLY | libc::O_NONBLOCK,
         true => libc::O_WRONLY,

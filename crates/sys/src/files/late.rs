@@ -25,8 +25,8 @@ use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::retry_on_intr;
 
 use crate::helper;
-use crate::kept;
 use crate::inode::Inode;
+use crate::kept;
 use crate::seqpacket::{Kind, bound, connected};
 use crate::users;
 

@@ -21,8 +21,8 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
 
-use super::{HelperOptions, Names};
 use super::grants::{Grant, GrantKind, Grants, refused};
+use super::{HelperOptions, Names};
 use crate::interface::Interface;
 use crate::option::{SocketOption, set_option};
 use crate::raw_socket::raw_socket_directly;
