@@ -172,6 +172,15 @@ impl JobArgs {
         Ok(opened.transpose().map_err(EngineError::from)?)
     }
 
+    /// The same for several.
+    pub(crate) fn open_sinks_ahead(
+        &self,
+        sinks: &[Address],
+        options: &OpenOptions,
+    ) -> Result<Vec<Option<Box<dyn Sink>>>, Failure> {
+        sinks.iter().map(|sink| self.open_sink_ahead(sink, options)).collect()
+    }
+
     /// Opens a sink, and announces it if it sends to an interface.
     pub(crate) fn open_sink(
         &self,

@@ -46,10 +46,7 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     let may_share_times = args.output.is_none() && args.log.publish.is_none();
     let (flag, forwards) = (Some(Arc::clone(&stop)), sinks.iter().any(Address::leads_to_interface));
     let ports = OpenOptions { stop: flag, may_share_times, forwards, ..common.open_options(hash) };
-    let mut ahead = Vec::new();
-    for sink in &sinks {
-        ahead.push(common.open_sink_ahead(sink, &ports)?);
-    }
+    let mut ahead = common.open_sinks_ahead(&sinks, &ports)?;
     let sources = common.open_sources(&ports)?;
     let receivers = placed.threads.receivers.clamp(1, sources.len().max(1));
     if receivers * workers > WORKERS_MAX {

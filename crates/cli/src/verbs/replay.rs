@@ -49,10 +49,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         rewrite: Rewrite::new(args.rewrite.iter().cloned()),
         routes: routes.clone(),
     };
-    let mut ahead = Vec::new();
-    for sink in &sinks {
-        ahead.push(common.open_sink_ahead(sink, &ports)?);
-    }
+    let ahead = common.open_sinks_ahead(&sinks, &ports)?;
     confinement::give_up_before_files(common)?;
     let source = open_replay(&args.files, how, &ports).map_err(burstline_engine::EngineError::from);
     let source = Inlet::of(source?);

@@ -2,8 +2,9 @@
 //!
 //! The threads of a job become a user who owns nothing, and may open nothing by its path. Yet some
 //! jobs make and remove files while packets come: a rotation, the next publisher of a name, a file
-//! for each hour. Others read files, which is done once all rights are gone. They ask a helper, which is forked from the job before other threads start. It
-//! keeps the job's user, gives up all capabilities, and does what its [`Grant`]s cover.
+//! for each hour. Others read files, which is done once all rights are gone. They ask a helper,
+//! which is forked from the job before other threads start. It keeps the job's user, gives up all
+//! capabilities, and does what its [`Grant`]s cover.
 //!
 //! ```text
 //!   thread of the job ── request, one end of a socket pair ──► a thread of the helper
