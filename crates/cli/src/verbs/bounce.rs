@@ -24,10 +24,11 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
     let entries: Vec<_> = entries.iter().copied().cloned().collect();
     let nobody = Workers::default();
     let mut placed = common.place_at(&entries, &nobody)?;
-    let before_files = confinement::before_files(common)?;
-    if !takes_rights(&args.to) {
-        confinement::give_up_before_files(common)?;
-    }
+    let before_files = match takes_rights(&args.to) {
+        true => confinement::before_files(common)?,
+        // Then the source is opened first: one that is missing leaves an output as it is.
+        false => confinement::give_up_before_files(common).map(|()| None)?,
+    };
     let ports = OpenOptions {
         before_files,
         only: args.only.clone().unwrap_or_default(),
