@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt, fchown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -146,6 +146,17 @@ pub fn symlink_metadata(path: &Path) -> io::Result<Metadata> {
         Some(helper) => File::from(helper.find(path, false)?).metadata(),
         None => fs::symlink_metadata(path),
     }
+}
+
+/// Returns where a link leads.
+///
+/// # Errors
+/// Errors from the kernel: what is there is no link.
+pub fn read_link(path: &Path) -> io::Result<PathBuf> {
+    let Some(helper) = helper::needed(path) else { return fs::read_link(path) };
+    // An empty path is the link itself. Source: readlinkat(2).
+    let target = rustix::fs::readlinkat(helper.find(path, false)?, "", Vec::new())?;
+    Ok(OsStr::from_bytes(target.as_bytes()).into())
 }
 
 /// Returns whether a regular file is at a path. False if that cannot be told.
