@@ -20,6 +20,7 @@ use burstline_wire::hash::HashKind;
 
 use crate::args::values::{Cores, Node};
 use crate::args::{CommonArgs, JobArgs, SourceArgs};
+use crate::confinement::{self, is_of_files, takes_rights};
 use crate::failure::{Failure, complain};
 use crate::outcome::{Demands, Outcome};
 use crate::serving::{Server, Sight};
@@ -74,6 +75,7 @@ impl SourceArgs {
     /// As [`open_sources`](Self::open_sources), with the ports grouped by source.
     pub(crate) fn open_each(&self, options: &OpenOptions) -> Result<Vec<Vec<Inlet>>, Failure> {
         if self.is_one_set() {
+            confinement::give_up_before_files(self)?;
             let paths: Vec<_> = self.sources.iter().map(|file| file.target().into()).collect();
             let name = format!("{} files", paths.len());
             let set = open_set(&name, &paths, options).map_err(EngineError::from)?;
@@ -89,9 +91,18 @@ impl SourceArgs {
         if !takes_away && (self.only.is_some() || self.steal) {
             return Err(Failure::usage("--only and --steal apply to xdp: sources; there is none"));
         }
-        let mut opened = Vec::new();
-        for address in &self.sources {
-            opened.push(Inlet::open_all(address, options)?);
+        let mut opened: Vec<_> = self.sources.iter().map(|_| Vec::new()).collect();
+        // Files are read once all rights are gone, and other ports take some.
+        let is_last = |address: &Address| confinement::is_early() && is_of_files(address);
+        for are_last in [false, true] {
+            if are_last {
+                confinement::give_up_before_files(self)?;
+            }
+            for (address, inlets) in self.sources.iter().zip(&mut opened) {
+                if is_last(address) == are_last {
+                    *inlets = Inlet::open_all(address, options)?;
+                }
+            }
         }
         self.warn(opened.iter().flatten().map(|source| source.port().account()));
         self.announce_sources(&opened, options);
@@ -148,6 +159,26 @@ impl JobArgs {
         if !self.quiet {
             announce(what);
         }
+    }
+
+    /// Opens a sink before files are read, if it takes rights and the job then has none.
+    pub(crate) fn open_sink_ahead(
+        &self,
+        address: &Address,
+        options: &OpenOptions,
+    ) -> Result<Option<Box<dyn Sink>>, Failure> {
+        let is_ahead = confinement::is_early() && takes_rights(address);
+        let opened = is_ahead.then(|| self.open_sink(address, options));
+        Ok(opened.transpose().map_err(EngineError::from)?)
+    }
+
+    /// The same for several.
+    pub(crate) fn open_sinks_ahead(
+        &self,
+        sinks: &[Address],
+        options: &OpenOptions,
+    ) -> Result<Vec<Option<Box<dyn Sink>>>, Failure> {
+        sinks.iter().map(|sink| self.open_sink_ahead(sink, options)).collect()
     }
 
     /// Opens a sink, and announces it if it sends to an interface.

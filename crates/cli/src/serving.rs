@@ -30,9 +30,9 @@ use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use burstline_engine::Progress;
@@ -241,9 +241,26 @@ impl Figures for Sight<'_> {
     }
 }
 
+/// What listens already, until the job is there.
+static AHEAD: Mutex<Option<Server>> = Mutex::new(None);
+
 impl Server {
+    /// Listens for a job that gives up its rights before it is there to be watched.
+    pub(crate) fn bind_ahead(places: &Places) -> Result<(), Failure> {
+        let mut ahead = AHEAD.lock().unwrap_or_else(PoisonError::into_inner);
+        if ahead.is_none() {
+            *ahead = Self::bind_now(places)?;
+        }
+        Ok(())
+    }
+
     /// Listens at the given places, if any.
     pub(crate) fn bind(places: &Places) -> Result<Option<Self>, Failure> {
+        let ahead = AHEAD.lock().unwrap_or_else(PoisonError::into_inner).take();
+        ahead.map_or_else(|| Self::bind_now(places), |server| Ok(Some(server)))
+    }
+
+    fn bind_now(places: &Places) -> Result<Option<Self>, Failure> {
         let mut doors = Vec::new();
         let given = supervised::take_listener();
         doors.extend(given.map(Door::given).transpose()?);

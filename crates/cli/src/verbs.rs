@@ -21,7 +21,7 @@ use questions::{archive, demo, doctor, explain, extcap, fetch, ports, query, she
 
 pub(crate) use ahead::check_ahead;
 pub(crate) use archive::{check, extract, index, info, recover};
-pub(crate) use balance::balance;
+pub(crate) use balance::{balance, sink_addresses as balance_sinks};
 pub(crate) use bounce::bounce;
 pub(crate) use capture::capture;
 pub(crate) use count::count;

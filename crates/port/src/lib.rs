@@ -84,7 +84,8 @@ pub use log_source::LogSettings;
 pub use lost::{LostOf, LostPackets, Tally};
 pub use near::did_you_mean;
 pub use open::{
-    OpenOptions, Queues, SCHEMES, Scheme, open_crossings, open_sink, open_source, open_sources,
+    BeforeFiles, OpenOptions, Queues, SCHEMES, Scheme, open_crossings, open_sink, open_source,
+    open_sources,
 };
 pub use opened::OpenedFiles;
 pub use port::{

@@ -4,6 +4,7 @@
 //! it, its crossings, and properties that others need before it is open. No other code compares
 //! scheme names.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -52,7 +53,13 @@ pub struct OpenOptions {
     /// Bytes of packets that a live source's own queue should hold, if nothing else queues them.
     /// `None` leaves the size to the port.
     pub queue_bytes: Option<usize>,
+    /// What a job does before it opens files to read: it gives up its rights. Whoever opens several
+    /// ports calls it after those that take rights.
+    pub before_files: Option<BeforeFiles>,
 }
+
+/// Does something before files are opened.
+pub type BeforeFiles = fn() -> io::Result<()>;
 
 /// A kind of port, with everything known before it is opened.
 pub struct Scheme {

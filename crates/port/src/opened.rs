@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use burstline_sys::direct::is_own_descriptor;
 use burstline_sys::inode::{FileId, open_own};
+use burstline_sys::late::Opening;
 
 use crate::PortError;
 
@@ -56,7 +57,7 @@ impl OpenedFiles {
         let failed = |error| PortError::Io { action: "create", path: path.to_owned(), error };
         // Do not truncate before it is clear that the job does not use the file.
         let file = match is_own_descriptor(path) {
-            true => File::options().write(true).open(path),
+            true => Opening::write().open(path),
             false => open_own(path),
         };
         let file = file.map_err(failed)?;

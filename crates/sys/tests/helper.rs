@@ -132,6 +132,41 @@ fn files_are_made_moved_and_removed_in_the_helpers_name() {
     });
 }
 
+/// A job whose user is named does the rest in that user's name.
+#[test]
+fn a_job_asks_only_for_what_it_begins_with() {
+    alone("a_job_asks_only_for_what_it_begins_with", |folder| {
+        let [first, socket, other] = ["first", "socket", "other"].map(|name| folder.join(name));
+        for path in [&first, &other] {
+            fs::write(path, "x").unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        let granted = [&first, &socket].map(|path| Grant::of_one(path.clone(), GrantKind::Write));
+        let options = HelperOptions {
+            grants: granted.to_vec(),
+            made: vec![socket.clone()],
+            gives_files: true,
+            is_partial: true,
+            has_files_of_others: true,
+            ..HelperOptions::default()
+        };
+        helper::start(options, || Ok(confinement(None, Some(folder)))).unwrap();
+        become_nobody();
+        let file = Opening::read_and_write().open(&first).unwrap();
+        late::set_owner_and_mode(&file, [Some(1000), Some(1000)], Some(0o640)).unwrap();
+        let found = late::metadata(&first).unwrap();
+        assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (1000, 1000, 0o640));
+        late::bind(&socket, Kind::Messages, [None; 2], Some(0o600)).unwrap();
+        assert!(late::symlink_metadata(&socket).unwrap().file_type().is_socket());
+        // Nobody may not, and the helper is not asked.
+        for path in [&other, &folder.join("new")] {
+            let refused = Opening::write().or_create().open(path).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::PermissionDenied, "{path:?}");
+        }
+        assert!(late::bind(&folder.join("x"), Kind::Messages, [None; 2], None).is_err());
+    });
+}
+
 #[test]
 fn peers_see_the_helpers_user() {
     alone("peers_see_the_helpers_user", |folder| {

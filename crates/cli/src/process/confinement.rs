@@ -12,6 +12,9 @@
 //! without capabilities (decision 0041). `--user` names another user, who opens later files in
 //! person; `--keep-privileges` leaves everything unchanged.
 //!
+//! A job with files as sources opens them once all its threads have given up their rights. Ports
+//! that take rights are open by then, and the helper opens files and outputs (decision 0070).
+//!
 //! `BURSTLINE_CONFINE` is for tests and for tools that write files from the program's threads.
 //! `log` allows system calls outside the list and records them in the kernel's log. `off` drops
 //! capabilities only.
@@ -25,28 +28,39 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::chown;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
-use burstline_port::load_for_job;
+use burstline_port::{BeforeFiles, load_for_job};
 use burstline_sys::direct::keep_rings;
 use burstline_sys::helper::{
     self, Extension, Grant, GrantKind, HelperOptions, Loader, Porter, launcher,
 };
 use burstline_sys::inode::folder_of;
+use burstline_sys::kept;
 use burstline_sys::privileges::{
     self, Access, CallFilter, Confinement, LateFiles, Need, Refusal, Ruleset,
 };
 use burstline_sys::users::{self, Account};
 use burstline_sys::{limits, pcap};
 
-use crate::args::{FetchArgs, Verb};
+use crate::args::{FetchArgs, JobArgs, Verb};
 use crate::failure::{Failure, complain};
+use crate::serving::{Places, Server};
 use crate::verbs::{Opens, serve_door};
 pub(crate) use engine::with_engine;
 use wants::Wants;
+pub(crate) use wants::{is_of_files, takes_rights};
 
 /// The variable that sets how strictly the list of system calls is enforced.
 const VARIABLE: &str = "BURSTLINE_CONFINE";
+
+/// What follows if a job that reads files has no helper.
+const LOOKS_EARLY: &str = "files are looked at before all threads have given up their rights";
+
+/// Whether the job's threads give up their rights before they read files. It guards no memory.
+static IS_EARLY: AtomicBool = AtomicBool::new(false);
 
 /// Paths that every job may read: kernel information, libraries, name databases, the time zone.
 const READ: [&str; 15] = [
@@ -139,21 +153,28 @@ fn name_what(
     let nobody = || nobody().map_err(|error| error_of(&error));
     let user = match successor {
         Some(named) => {
-            // The named user opens later files, but no later ports. Root may do so in person.
-            let takes_helper = wants.has_door && named.user != users::effective_user();
-            let else_what = "no user can add ports";
+            // The named user opens later files, but no later ports, and not those that the job
+            // begins with. Root may do so in person.
+            wants.is_partial = !wants.has_door;
+            let takes_helper = (wants.has_door || wants.is_early_for_others())
+                && named.user != users::effective_user();
+            let else_what = if wants.has_door { "no user can add ports" } else { LOOKS_EARLY };
             let _ = takes_helper && nobody()?.is_some() && wants.start_helper(refusal, else_what);
             Some(named.clone())
         }
         None => nobody()?.filter(|_| {
-            let else_what = "the job's threads stay root without capabilities";
-            !wants.takes_user || wants.start_helper(refusal, else_what)
+            let stays = "the job's threads stay root without capabilities";
+            let else_what = if wants.takes_user { stays } else { LOOKS_EARLY };
+            let takes_helper = wants.takes_user || wants.early.is_some();
+            takes_helper && wants.start_helper(refusal, else_what) || !wants.takes_user
         }),
     };
     match helper::is_started() {
+        true if wants.is_partial => {}
         true => wants.leave_to_helper(),
         false => wants.do_without_helper(),
     }
+    wants.begin_early();
     let Confinement { files, calls, .. } =
         wants.confinement(refusal).map_err(|error| error_of(&error))?;
     if !is_quiet {
@@ -165,6 +186,8 @@ fn name_what(
     if calls.is_some() {
         keep_rings(wants.rings);
     }
+    let is_confined = user.is_some() || files.is_some() || calls.is_some();
+    IS_EARLY.store(wants.early.is_some() && is_confined, Relaxed); // carries no memory
     privileges::name_confinement(Confinement { user, files, calls });
     if wants.has_library_threads && !wants.opens_ports_later {
         privileges::expect_library_threads();
@@ -230,6 +253,27 @@ pub(crate) fn give_up() -> Result<(), Failure> {
     privileges::give_up().map_err(|error| refused(&error))
 }
 
+/// Whether a job opens its files after it has given up its rights. Ports that take rights are open
+/// by then.
+pub(crate) fn is_early() -> bool {
+    IS_EARLY.load(Relaxed) // carries no memory
+}
+
+/// Drops the rights of all threads of a job that is about to read files, unless it does so later.
+pub(crate) fn give_up_before_files(args: &JobArgs) -> Result<(), Failure> {
+    let give_up = before_files(args)?;
+    give_up.map_or(Ok(()), |give_up| give_up().map_err(|error| failed(&error)))
+}
+
+/// The same, for a job whose ports are opened elsewhere. `None` if it gives up its rights later.
+pub(crate) fn before_files(args: &JobArgs) -> Result<Option<BeforeFiles>, Failure> {
+    if !is_early() {
+        return Ok(None);
+    }
+    Server::bind_ahead(&Places::of(args))?;
+    Ok(Some(privileges::give_up_everywhere))
+}
+
 /// Returns the failure of a verb without `--keep-privileges` that could not drop its rights.
 fn refused(error: &io::Error) -> Failure {
     Failure::new(format!("drop privileges: {error}; {VARIABLE}=off drops capabilities only"))
@@ -270,6 +314,21 @@ fn try_successor(named: Option<&Account>) -> Result<(), Failure> {
     })
 }
 
+fn add_grants(grants: &[Grant], rules: &Ruleset) -> io::Result<()> {
+    for Grant { path, kind, .. } in grants {
+        match kind {
+            GrantKind::Read => rules.allow(path, Access::Read)?,
+            GrantKind::Write if path.is_dir() => rules.allow(path, Access::Write)?,
+            // A file that is not there yet is made in its folder.
+            GrantKind::Write if !path.exists() => rules.allow(folder_of(path), Access::Write)?,
+            GrantKind::Write => rules.allow(path, Access::Write)?,
+            // It is removed from its folder.
+            GrantKind::Socket => rules.allow(folder_of(path), Access::Write)?,
+        }
+    }
+    Ok(())
+}
+
 impl Wants {
     /// Returns what threads of this job keep, but for their user.
     fn confinement(&self, refusal: Refusal) -> io::Result<Confinement> {
@@ -290,11 +349,16 @@ impl Wants {
             // Threads without rights count their frames against this limit.
             limits::lift_locked_memory();
         }
+        let early = self.early.as_ref();
+        let later = if self.is_partial { &[][..] } else { &self.grants };
         let options = HelperOptions {
-            grants: self.grants.clone(),
+            grants: [later, early.map_or(&[][..], |early| &early.grants)].concat(),
             sockets: self.sockets.clone(),
             names: self.names.clone(),
-            has_files_of_others: self.has_files_of_others,
+            has_files_of_others: self.has_files_of_others || early.is_some_and(|it| it.writes),
+            made: early.map_or(Vec::new(), |early| early.made.clone()),
+            gives_files: early.is_some_and(|early| early.gives_files),
+            is_partial: self.is_partial,
             command: self.command.clone(),
             name_characters: self.name_characters.clone(),
             porter: self.has_door.then_some(serve_door as Porter),
@@ -313,13 +377,16 @@ impl Wants {
         let files = if self.has_door { None } else { Ruleset::new()? };
         if let Some(files) = &files {
             self.add_grants(files)?;
+            if let Some(early) = &self.early {
+                add_grants(&early.grants, files)?;
+            }
         }
         let is_folders = |need: &Need| *need == Need::Folders;
         let mut needs: Vec<_> = self.calls.iter().copied().filter(is_folders).collect();
         // That of names, if it is not there yet.
         needs.extend(self.has_door.then_some(Need::Folders));
         let late = LateFiles {
-            has_modes: self.late.has_modes,
+            has_modes: self.late.has_modes || self.early.as_ref().is_some_and(|it| it.gives_files),
             has_names: self.late.has_names,
             is_helper: true,
             opens_ports: self.has_door,
@@ -331,15 +398,30 @@ impl Wants {
     }
 
     fn add_grants(&self, rules: &Ruleset) -> io::Result<()> {
-        for Grant { path, kind, .. } in &self.grants {
-            match kind {
-                GrantKind::Read => rules.allow(path, Access::Read)?,
-                GrantKind::Write => rules.allow(path, Access::Write)?,
-                // It is removed from its folder.
-                GrantKind::Socket => rules.allow(folder_of(path), Access::Write)?,
-            }
+        add_grants(&self.grants, rules)
+    }
+
+    /// Whether a helper may open what this job begins with for another user than root.
+    fn is_early_for_others(&self) -> bool {
+        self.early.as_ref().is_some_and(|early| !early.is_for_root)
+    }
+
+    /// Keeps what the job takes that opens files once its rights are gone, or has it open them
+    /// before: then it is as another job.
+    fn begin_early(&mut self) {
+        // Without a helper, root would open files of others and outputs without root's rights.
+        // Commands for closed files need a thread with all calls, and names a file's owner.
+        let is_simple = !self.takes_descriptors && self.command.is_empty() && !self.late.has_names;
+        let is_possible = helper::is_started() || users::effective_user() != 0 && is_simple;
+        self.early = self.early.take().filter(|_| is_possible);
+        let Some(early) = &self.early else { return };
+        for (path, is_written) in &early.descriptors {
+            kept::keep(path, *is_written);
         }
-        Ok(())
+        if !helper::is_started() {
+            self.late.has_modes |= early.gives_files;
+            self.grants.extend(early.grants.iter().cloned());
+        }
     }
 
     /// The job's own threads open later files and ports.

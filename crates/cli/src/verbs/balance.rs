@@ -46,6 +46,7 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     let may_share_times = args.output.is_none() && args.log.publish.is_none();
     let (flag, forwards) = (Some(Arc::clone(&stop)), sinks.iter().any(Address::leads_to_interface));
     let ports = OpenOptions { stop: flag, may_share_times, forwards, ..common.open_options(hash) };
+    let mut ahead = common.open_sinks_ahead(&sinks, &ports)?;
     let sources = common.open_sources(&ports)?;
     let receivers = placed.threads.receivers.clamp(1, sources.len().max(1));
     if receivers * workers > WORKERS_MAX {
@@ -77,7 +78,10 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     };
     let progress = Progress::with_workers(sources.len(), workers).named(job::names(&sources));
     let mut view = View::new("balance", common, Stream::beside(&sinks));
-    let open = |number: usize| common.open_sink(&sinks[number], &ports);
+    let open = |number: usize| match ahead[number].take() {
+        Some(sink) => Ok(sink),
+        None => common.open_sink(&sinks[number], &ports),
+    };
     let demands = common.demands_with(args.lossless);
     let run = common.run(&stop, &progress);
     job::run(&mut view, &run, &demands, common.keep_privileges, || {
@@ -97,7 +101,7 @@ fn mode(args: &BalanceArgs) -> Result<Mode, Failure> {
 }
 
 /// Returns a sink for each worker.
-fn sink_addresses(args: &BalanceArgs) -> Result<Vec<Address>, Failure> {
+pub(crate) fn sink_addresses(args: &BalanceArgs) -> Result<Vec<Address>, Failure> {
     let workers = args.workers.workers();
     let Some(template) = &args.output else {
         return Ok(vec!["null:".parse()?; workers]);

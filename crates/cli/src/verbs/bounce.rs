@@ -7,6 +7,7 @@ use burstline_engine::{Progress, Workers, open_bounce, open_inline};
 use burstline_port::{OpenOptions, Treatment};
 
 use crate::args::BounceArgs;
+use crate::confinement::{self, takes_rights};
 use crate::failure::Failure;
 use crate::view::{Stream, View};
 use crate::{job, signals};
@@ -23,7 +24,13 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
     let entries: Vec<_> = entries.iter().copied().cloned().collect();
     let nobody = Workers::default();
     let mut placed = common.place_at(&entries, &nobody)?;
+    let before_files = match takes_rights(&args.to) {
+        true => confinement::before_files(common)?,
+        // Then the source is opened first: one that is missing leaves an output as it is.
+        false => confinement::give_up_before_files(common).map(|()| None)?,
+    };
     let ports = OpenOptions {
+        before_files,
         only: args.only.clone().unwrap_or_default(),
         may_steal: args.steal,
         ..OpenOptions::default()

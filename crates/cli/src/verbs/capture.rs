@@ -11,6 +11,7 @@ use burstline_port::{OpenOptions, open_stripes};
 use super::output::output_options;
 use super::{flight, resume};
 use crate::args::CaptureArgs;
+use crate::confinement::{self, takes_rights};
 use crate::failure::Failure;
 use crate::paths::address_of;
 use crate::view::{Stream, View};
@@ -22,6 +23,9 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let stop = signals::stop_flag(common.quiet)?;
     if args.until_reader {
         reader::begin()?;
+    }
+    if !common.sources.iter().chain(&args.output).any(takes_rights) {
+        confinement::give_up_before_files(common)?;
     }
     let resumed = if args.resume { resume::plan(args)? } else { None };
     let path = resumed.as_ref().map_or(args.write(), |plan| &plan.path);
@@ -55,6 +59,7 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
         publish: args.log.publish.clone(),
     };
     let flight = flight::plan(args)?;
+    let ahead = common.open_sink_ahead(&sink, &ports)?;
     let sources = common.open_sources(&ports)?;
     let progress = Progress::new(sources.len()).named(job::names(&sources));
     let stream = Stream::beside(slice::from_ref(&sink));
@@ -69,6 +74,7 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
         None => {
             let open = || {
                 let opened = match striped {
+                    _ if ahead.is_some() => Ok(ahead.expect("the sink is open")),
                     Some(plan) => open_stripes(&sink, &plan.paths, &plan.resumed, &ports),
                     None => common.open_sink(&sink, &ports),
                 };

@@ -29,10 +29,12 @@ pub(crate) fn flows(args: &FlowsArgs) -> Result<ExitCode, Failure> {
     let mut placed = common.place(&Workers::default())?;
     let ports =
         OpenOptions { stop: Some(Arc::clone(&stop)), ..common.open_options(HashKind::None) };
+    // Before files are read: a host's name may take libraries, which cannot be loaded later.
+    let collectors = collectors(args)?;
     let sources = common.open_sources(&ports)?;
     placed.fit(sources.len());
     let threads = placed.threads;
-    let (sinks, last) = sinks(args, &sources)?;
+    let (sinks, last) = sinks(args, &sources, collectors)?;
     let options = FlowsOptions {
         flows: args.flows,
         idle_ns: args.idle,
@@ -76,12 +78,21 @@ fn compact(tree: &Path, is_json: bool) -> Result<ExitCode, Failure> {
 /// The sinks for records, and what the previous start has not written.
 type Sinks = (Vec<Box<dyn RecordSink>>, Option<NotWritten>);
 
-fn sinks(args: &FlowsArgs, sources: &[Inlet]) -> Result<Sinks, Failure> {
+fn collectors(args: &FlowsArgs) -> Result<Vec<Box<dyn RecordSink>>, Failure> {
     let mut sinks: Vec<Box<dyn RecordSink>> = Vec::new();
     for collector in &args.ipfix {
         let opened = IpfixSink::open(collector.clone());
         sinks.push(Box::new(opened.map_err(|error| Failure::new(error.to_string()))?));
     }
+    Ok(sinks)
+}
+
+/// Opens the other sinks, beside these.
+fn sinks(
+    args: &FlowsArgs,
+    sources: &[Inlet],
+    mut sinks: Vec<Box<dyn RecordSink>>,
+) -> Result<Sinks, Failure> {
     if args.output.is_none() && args.buses().next().is_none() {
         return match args.spool {
             Some(_) => Err(Failure::usage("--spool: needs --kafka or --nats".to_owned())),

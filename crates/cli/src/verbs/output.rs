@@ -1,12 +1,12 @@
 //! Shared code of verbs that write files: the options of an output.
 
-use std::fs;
 use std::path::Path;
 
 use burstline_port::{FileNaming, OutputOptions, steady_folder, striped_paths};
 use burstline_sys::calendar::format_local;
 use burstline_sys::clock;
 use burstline_sys::inode::{folder_of, or_here};
+use burstline_sys::late;
 use burstline_sys::users::{self, Account};
 
 use super::flight;
@@ -44,7 +44,7 @@ pub(super) fn output_options(
             continue;
         }
         let path = if is_timed { rehearsed(Path::new(&path)) } else { path };
-        if fs::metadata(&path).map_or(true, |found| found.is_file()) {
+        if late::metadata(Path::new(&path)).map_or(true, |found| found.is_file()) {
             flight::Names::new(&path).rehearse(keeps_privileges)?;
         }
     }
@@ -57,7 +57,7 @@ fn rehearsed(path: &Path) -> String {
     let text = path.to_string_lossy();
     let now = format_local(clock::realtime_ns() / 1_000_000_000, &text).unwrap_or(text.into());
     let (now, steady) = (Path::new(&now), steady_folder(path));
-    let is_there = |folder: &&Path| *folder == steady || or_here(folder).is_dir();
+    let is_there = |folder: &&Path| *folder == steady || late::is_folder(or_here(folder));
     let folder = folder_of(now).ancestors().find(is_there).unwrap_or(steady);
     folder.join(now.file_name().unwrap_or_default()).to_string_lossy().into_owned()
 }

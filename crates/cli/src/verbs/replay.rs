@@ -11,6 +11,7 @@ use burstline_wire::rewrite::Rewrite;
 
 use super::generate::link_megabits;
 use crate::args::ReplayArgs;
+use crate::confinement;
 use crate::failure::Failure;
 use crate::view::{Stream, View};
 use crate::{job, signals};
@@ -48,13 +49,19 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         rewrite: Rewrite::new(args.rewrite.iter().cloned()),
         routes: routes.clone(),
     };
+    let ahead = common.open_sinks_ahead(&sinks, &ports)?;
+    confinement::give_up_before_files(common)?;
     let source = open_replay(&args.files, how, &ports).map_err(burstline_engine::EngineError::from);
     let source = Inlet::of(source?);
     let progress = Progress::new(1).named(job::names(std::slice::from_ref(&source)));
     let run = common.run(&stop, &progress);
     let mut view = View::new("replay", common, Stream::beside(&sinks));
     let mut played = job::watch(&mut view, &run, common.keep_privileges, || {
-        let open = || sinks.iter().map(|sink| common.open_sink(sink, &ports)).collect();
+        let of_ahead = sinks.iter().zip(ahead);
+        let open_one = |(sink, ahead): (_, Option<_>)| {
+            ahead.map_or_else(|| common.open_sink(sink, &ports), Ok)
+        };
+        let open = || of_ahead.map(open_one).collect();
         burstline_engine::replay(source, &routes, open, &threads, &run)
     })?;
     let report = std::mem::take(&mut played.report);

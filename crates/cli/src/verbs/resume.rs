@@ -5,7 +5,6 @@
 //! again without privileges, and the comment of the next file reports them. It says how many
 //! packets are in the files before it, too, so of them none is read at the next start.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +13,7 @@ use burstline_port::{
     CaptureReader, OpenedFiles, PortError, Resumed, check_rotated, link_siblings, numbered,
     rotated_as, rotated_link_siblings, striped_paths,
 };
+use burstline_sys::late;
 use burstline_wire::files::{Counters, FileKind, MAX_NEED};
 
 use crate::args::CaptureArgs;
@@ -112,7 +112,7 @@ impl There {
     /// disks, so that they are still one set.
     fn unrotated(path: &str, paths: &[String], splits: bool) -> Result<Self, Failure> {
         // A number is taken by a file of another link type, too: the first one may have been moved.
-        let is_file = |path: &String| fs::symlink_metadata(path).is_ok();
+        let is_file = |path: &String| late::symlink_metadata(Path::new(path)).is_ok();
         let is_taken =
             |path: &String| is_file(path) || splits && !siblings(Path::new(path)).is_empty();
         let named = |number: u32| paths.iter().map(move |path| numbered(path, number));
@@ -181,7 +181,7 @@ fn look_at(path: &Path, before: &[PathBuf]) -> Result<Resumed, Failure> {
 }
 
 fn is_empty(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.len() == 0)
+    late::metadata(path).is_ok_and(|found| found.len() == 0)
 }
 
 /// A file that was read from start to end.
@@ -224,7 +224,7 @@ impl Examined {
     /// for them, and plain pcapng of an earlier version is not longer than a segment.
     fn is_alone(&self, path: &Path) -> bool {
         let is_classic = matches!(self.checked.kind, Some(FileKind::Pcap { .. }));
-        let is_long = fs::metadata(path).is_ok_and(|found| found.len() > MAX_NEED as u64);
+        let is_long = late::metadata(path).is_ok_and(|found| found.len() > MAX_NEED as u64);
         is_classic || is_long
     }
 

@@ -9,13 +9,13 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use burstline_testbed::Killed;
+use burstline_testbed::{Bed, Killed, NEAR};
 
 use crate::support::endless::{end, ended, signal, spawn, start};
 use crate::support::live::{children, statuses, wait_until};
 use crate::support::rights::{
     assert_all_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights, rights,
-    tell, threads_with_rights, traced,
+    tell, threads_with_rights, traced, traced_at,
 };
 use crate::support::service::is_alive;
 use crate::support::{
@@ -430,6 +430,85 @@ fn descriptors_that_are_named_by_path_are_used() {
     }
 }
 
+/// What a job with files opens once its threads are nobody's: files of other users, outputs where
+/// only root may write, for the user and with the mode that are named, and a name.
+#[test]
+fn a_helper_opens_the_files_of_jobs_and_their_outputs() {
+    let Some(nobody) = nobody() else { return };
+    let directory = Directory::new("rights-jobs");
+    fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o700)).unwrap();
+    let [theirs, out, link, tree] =
+        ["theirs.pcap", "out.pcapng", "link", "tree"].map(|name| directory.file(name));
+    fs::copy(REAL, &theirs).unwrap();
+    chown(&theirs, Some(1000), Some(1000)).unwrap();
+    fs::set_permissions(&theirs, fs::Permissions::from_mode(0o600)).unwrap();
+    let whole = |job: &[&str], file: &str, owner: u32, mode: u32| {
+        run_json(job, 0);
+        let found = fs::metadata(file).unwrap();
+        assert_eq!((found.uid(), found.mode() & 0o777), (owner, mode), "{job:?}");
+        assert_eq!(run_json(&["count", file], 0)["total"]["delivered"], REAL_PACKETS, "{job:?}");
+        fs::remove_file(file).unwrap();
+    };
+    let write = ["capture", &theirs, "-w", &out];
+    whole(&write, &out, 0, 0o600);
+    whole(&[&write[..], &["--mode", "640", "--owner", "1000:1000"]].concat(), &out, 1000, 0o640);
+    whole(&[&write[..], &["-Z", "nobody"]].concat(), &out, nobody.user, 0o600);
+    whole(&["merge", &theirs, "-w", &out], &out, 0, 0o600);
+    whole(&["replay", &theirs, "-o", &out, "--top-speed"], &out, 0, 0o600);
+    whole(&["balance", &theirs, "--workers", "1", "-o", &out], &out, 0, 0o600);
+    // A link is refused, or followed.
+    symlink(&out, &link).unwrap();
+    fs::write(&out, "precious").unwrap();
+    assert_says(&["capture", &theirs, "-w", &link], 1, "it is a symbolic link to");
+    assert_eq!(fs::read(&out).unwrap(), b"precious");
+    run_json(&["capture", &theirs, "-w", &link, "--follow-links"], 0);
+    assert_eq!(run_json(&["count", &out], 0)["total"]["delivered"], REAL_PACKETS);
+    // Files that are no captures or are missing are named, and no output is made.
+    let new = directory.file("new.pcapng");
+    let missing = directory.file("missing.pcap");
+    assert_says(&["capture", &missing, "-w", &new], 1, "missing.pcap: No such file or directory");
+    assert_says(&["capture", &directory.0.display().to_string(), "-w", &new], 1, "directory");
+    assert!(!Path::new(&new).exists());
+    run_json(&["flows", &theirs, "-o", &tree], 0);
+    run_json(&["flows", &theirs, "-o", &tree], 0);
+    // The class is taken after that.
+    let fifo = ["count", &theirs, "--priority", "fifo:3"];
+    run_json(&fifo, 0);
+}
+
+/// Beside ports that take rights, too: these are open by then.
+#[test]
+fn the_first_byte_beside_live_ports_is_read_without_rights() {
+    if !can_trace() {
+        return;
+    }
+    let Some(bed) = Bed::or_skip() else { return };
+    let directory = Directory::new("rights-mixed");
+    let [input, output] = ["in.pcap", "out.pcapng"].map(|name| directory.file(name));
+    let log = format!("log:{}", directory.file("name"));
+    fs::copy(REAL, &input).unwrap();
+    let [afpacket, xdp] = ["afpacket", "xdp"].map(|scheme| format!("{scheme}:{NEAR}"));
+    for verb in [
+        &["replay", &input, "-o", &afpacket, "--top-speed"][..],
+        &["replay", &input, "-o", &xdp, "--top-speed"],
+        &["capture", &input, "-o", "tap:rights0"],
+        &["bounce", &input, &afpacket],
+        &["balance", &input, "--workers", "1", "-o", &log],
+        &["count", &input, &xdp, "--duration", "1s"],
+        &["capture", &afpacket, &input, "-w", &output, "--duration", "1s"],
+    ] {
+        let lines = traced_at(&bed.near, &directory, &["-y", "-e", CALLS], verb);
+        let reads = reads_without_rights(&lines, "/in.pcap");
+        assert!(reads.is_ok_and(|reads| reads > 0), "{verb:?}: {reads:?}\n{lines}");
+        let free = threads_with_rights(&lines, "/in.pcap");
+        assert!(free.is_empty(), "{verb:?}: {free:?}\n{lines}");
+    }
+}
+
+/// What strace follows to tell who reads what with which rights.
+const CALLS: &str = "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,landlock_restrict_self,\
+    clone,clone3";
+
 /// In each verb that reads files, a thread without privileges reads the first byte of a file.
 /// strace reports the order of these events.
 #[test]
@@ -440,7 +519,9 @@ fn the_first_byte_is_read_without_rights() {
     let directory = Directory::new("rights-order");
     let input = directory.file("in.pcap");
     fs::copy(REAL, &input).unwrap();
-    let output = directory.file("out.pcapng");
+    let [output, rotated] = ["out.pcapng", "rotated.pcapng"].map(|name| directory.file(name));
+    let [tree, name] = ["tree", "name"].map(|name| directory.file(name));
+    let set = format!("set:{}/in*.pcap*", directory.0.display());
     // Compressed files are unpacked without rights, too.
     let [zipped, packed] = ["in.pcap.gz", "in.pcap.zst"].map(|name| directory.file(name));
     let zip = other("sh", &["-c", &format!("gzip -c '{input}' > '{zipped}'")]).unwrap();
@@ -456,20 +537,29 @@ fn the_first_byte_is_read_without_rights() {
         &["extract", &input, "-w", &directory.file("extracted.pcapng")],
         &["index", &input],
         &["replay", &input, "-o", "null:", "--top-speed"],
+        &["replay", &input, "-o", &directory.file("replayed.pcapng"), "--top-speed"],
+        &["balance", &input, "--workers", "2", "-o", &directory.file("worker{k}.pcapng")],
+        &["flows", &input, "-o", &tree, "-q"],
+        &["count", &input, "--publish", &name],
+        &["count", &input, &input, "--metrics", "127.0.0.1:0"],
+        &["count", &set],
+        &["capture", &set, "-w", &rotated, "-b", "packets:100"],
+        &["capture", &input, "-w", &output, "--resume"],
+        &["capture", &input, "-w", &output, "-Z", "nobody"],
+        &["bounce", &input, "null:"],
+        &["bounce", &input, &directory.file("bounced.pcapng")],
         &["count", &zipped],
         &["info", &packed],
         &["demo"],
     ] {
-        let calls = "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,landlock_restrict_self,\
-            clone,clone3";
         // With this PATH the demonstration finds no programs that judge, with all rights.
-        let lines = traced(&directory, &["-y", "-E", "PATH=/", "-e", calls], verb);
+        let lines = traced(&directory, &["-y", "-E", "PATH=/", "-e", CALLS], verb);
         let input = if verb == ["demo"] { "/recorded.pcapng>" } else { "/in.pcap" };
         let reads = reads_without_rights(&lines, input);
         assert!(reads.is_ok_and(|reads| reads > 0), "{verb:?}: {reads:?}\n{lines}");
         assert_eq!(enters_no_ruleset(&lines), None, "{verb:?}\n{lines}");
-        // Jobs find out what their files are while they open ports.
-        if ["info", "check", "recover", "extract", "index"].contains(&verb[0]) {
+        // The demonstration reads files that it made itself.
+        if verb != ["demo"] {
             let free = threads_with_rights(&lines, input);
             assert!(free.is_empty(), "{verb:?}: {free:?}\n{lines}");
         }

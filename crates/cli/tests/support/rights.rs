@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use burstline_skip::skip;
 use burstline_sys::privileges::{self, Held};
 use burstline_sys::users::{Account, account};
+use burstline_testbed::Host;
 
 use super::live::{wait_until, whole_statuses};
 use super::{Directory, PROGRAM, is_root, other, other_or_skip};
@@ -98,6 +99,19 @@ pub(crate) fn traced(directory: &Directory, flags: &[&str], arguments: &[&str]) 
     let strace = ["-f", "-o", &trace, "-E", &format!("BURSTLINE_RUN={}", directory.0.display())];
     let done = other("strace", &[&strace[..], flags, &[PROGRAM], arguments].concat()).unwrap();
     assert_eq!(done.code, Some(0), "{arguments:?}: {}{}", done.stdout, done.stderr);
+    fs::read_to_string(&trace).unwrap()
+}
+
+/// The same in the namespace of this host.
+pub(crate) fn traced_at(
+    host: &Host,
+    directory: &Directory,
+    flags: &[&str],
+    arguments: &[&str],
+) -> String {
+    let trace = directory.file("trace");
+    let strace = ["-f", "-o", &trace, "-E", &format!("BURSTLINE_RUN={}", directory.0.display())];
+    host.command("strace", &[&strace[..], flags, &[PROGRAM], arguments].concat()).unwrap();
     fs::read_to_string(&trace).unwrap()
 }
 

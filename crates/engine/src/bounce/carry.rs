@@ -46,8 +46,19 @@ impl Carry {
         let forwards = to.leads_to_interface();
         let options = &OpenOptions { forwards, ..options.clone() };
         // Packets sent by its own interface would come back.
-        let source = open_source(&from.inward()?, options)?;
-        let sink = open_sink(to, options)?;
+        let open_source = || open_source(&from.inward()?, options);
+        let (source, sink) = match options.before_files.filter(|_| !from.leads_to_interface()) {
+            None => (open_source()?, open_sink(to, options)?),
+            Some(before_files) => {
+                // The sink may take the rights that a file is not read with.
+                let sink = open_sink(to, options)?;
+                before_files().map_err(|error| {
+                    let path = from.target().into();
+                    PortError::Io { action: "give up rights for", path, error }
+                })?;
+                (open_source()?, sink)
+            }
+        };
         let (comes, goes) = (source.info(), sink.info());
         let capabilities = Capabilities {
             can_drain: comes.capabilities.can_drain,

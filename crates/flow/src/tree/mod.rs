@@ -33,7 +33,6 @@ mod sound;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -100,7 +99,7 @@ impl TreeSink {
         origin: Origin,
         every: Duration,
     ) -> Result<(Self, Option<NotWritten>), TreeError> {
-        let is_there = |path: &str| root.join(path).exists();
+        let is_there = |path: &str| late::exists(&root.join(path));
         let (journal, last) = Journal::open(root, &origin.sensor, &origin.boot, is_there)?;
         remove_hidden(root, &origin.sensor).map_err(|error| TreeError::io("clean", root, error))?;
         let sink = Self {
@@ -234,13 +233,12 @@ fn remove_hidden(root: &Path, sensor: &SensorName) -> io::Result<()> {
         if !folder.ends_with(format!("sensor={}", sensor.as_str())) {
             continue;
         }
-        for entry in fs::read_dir(&folder)? {
-            let entry = entry?;
-            let name = entry.file_name();
+        for name in late::names_in(&folder)? {
+            let path = folder.join(&name);
             let name = name.to_string_lossy();
-            let is_file = !entry.file_type()?.is_dir();
-            if is_file && name.starts_with(".part-") && name.ends_with(".tmp") {
-                fs::remove_file(entry.path())?;
+            let is_part = name.starts_with(".part-") && name.ends_with(".tmp");
+            if is_part && !late::symlink_metadata(&path)?.is_dir() {
+                late::remove_file(&path)?;
             }
         }
     }
@@ -253,10 +251,9 @@ fn sensor_folders(root: &Path) -> io::Result<Vec<PathBuf>> {
     for prefix in ["date=", "hour=", "sensor="] {
         let mut deeper = Vec::new();
         for folder in folders {
-            for entry in fs::read_dir(folder)? {
-                let entry = entry?;
-                let path = entry.path();
-                if entry.file_name().to_string_lossy().starts_with(prefix) && path.is_dir() {
+            for name in late::names_in(&folder)? {
+                let path = folder.join(&name);
+                if name.to_string_lossy().starts_with(prefix) && late::is_folder(&path) {
                     deeper.push(path);
                 }
             }

@@ -12,9 +12,10 @@
 //! because a name like `eth0.100` may be meant as an interface that is not there. A path with a
 //! slash in it is a file, and so is one with the prefix `file:`: those are not looked up.
 
-use std::fs;
+use std::path::Path;
 
 use burstline_sys::interface::{Interface, present_interfaces};
+use burstline_sys::late;
 use burstline_sys::namespace::interface_index;
 
 use crate::afpacket::link_type;
@@ -62,7 +63,7 @@ impl Address {
             return Ok(self.clone());
         }
         let name = self.target();
-        let is_file = fs::metadata(name).is_ok_and(|found| !found.is_dir());
+        let is_file = late::metadata(Path::new(name)).is_ok_and(|found| !found.is_dir());
         match (is_interface(name), is_file) {
             (true, false) => Ok(self.with_scheme(INTERFACE)),
             (false, true) => Ok(self.with_scheme(FILE)),

@@ -33,6 +33,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// `ENXIO`: a FIFO without a reader was opened non-blocking. Source: fifo(7).
 const NOBODY_READS: i32 = 6;
 
+/// The path of standard output.
+const STANDARD: &str = "/dev/stdout";
+
 /// Set when the job is to end.
 pub(super) type Stop = Option<Arc<AtomicBool>>;
 
@@ -73,7 +76,10 @@ impl Output {
             return Ok(file);
         }
         let own = format!("/proc/self/fd/{}", file.as_raw_fd());
-        Ok(open_without_blocking(Path::new(&own), 0).unwrap_or(file))
+        // By the first path a job without rights has it from before.
+        let opened = open_without_blocking(Path::new(STANDARD), 0);
+        let opened = opened.or_else(|_| open_without_blocking(Path::new(&own), 0));
+        Ok(opened.unwrap_or(file))
     }
 
     /// Writes whole blocks, compressed according to the file's name. On failure, a regular file

@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt, fchown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ use rustix::io::retry_on_intr;
 
 use crate::helper;
 use crate::inode::Inode;
+use crate::kept;
 use crate::seqpacket::{Kind, bound, connected};
 use crate::users;
 
@@ -85,6 +86,9 @@ impl Opening {
     /// # Errors
     /// Errors from the kernel.
     pub fn open(self, path: &Path) -> io::Result<File> {
+        if let Some(file) = kept::take(path, self.flags) {
+            return Ok(file);
+        }
         let opened = match helper::needed(path) {
             Some(helper) => helper.open(path, self.flags, self.mode)?,
             None => open_directly(path, self.flags, self.mode)?,
@@ -127,6 +131,9 @@ pub fn open_folder(path: &Path) -> io::Result<File> {
 /// # Errors
 /// Errors from the kernel.
 pub fn metadata(path: &Path) -> io::Result<Metadata> {
+    if let Some(found) = kept::metadata(path) {
+        return found;
+    }
     match helper::needed(path) {
         Some(helper) => File::from(helper.find(path, true)?).metadata(),
         None => fs::metadata(path),
@@ -142,6 +149,17 @@ pub fn symlink_metadata(path: &Path) -> io::Result<Metadata> {
         Some(helper) => File::from(helper.find(path, false)?).metadata(),
         None => fs::symlink_metadata(path),
     }
+}
+
+/// Returns where a link leads.
+///
+/// # Errors
+/// Errors from the kernel: what is there is no link.
+pub fn read_link(path: &Path) -> io::Result<PathBuf> {
+    let Some(helper) = helper::needed(path) else { return fs::read_link(path) };
+    // An empty path is the link itself. Source: readlinkat(2).
+    let target = rustix::fs::readlinkat(helper.find(path, false)?, "", Vec::new())?;
+    Ok(OsStr::from_bytes(target.as_bytes()).into())
 }
 
 /// Returns whether a regular file is at a path. False if that cannot be told.

@@ -3,6 +3,7 @@
 pub mod claim;
 pub mod direct;
 pub mod inode;
+pub mod kept;
 pub mod late;
 pub mod lent;
 pub mod locked;

@@ -2,8 +2,9 @@
 //!
 //! The threads of a job become a user who owns nothing, and may open nothing by its path. Yet some
 //! jobs make and remove files while packets come: a rotation, the next publisher of a name, a file
-//! for each hour. They ask a helper, which is forked from the job before other threads start. It
-//! keeps the job's user, gives up all capabilities, and does what its [`Grant`]s cover.
+//! for each hour. Others read files, which is done once all rights are gone. They ask a helper,
+//! which is forked from the job before other threads start. It keeps the job's user, gives up all
+//! capabilities, and does what its [`Grant`]s cover.
 //!
 //! ```text
 //!   thread of the job ── request, one end of a socket pair ──► a thread of the helper
@@ -25,7 +26,8 @@
 //!   the job's names only. It makes no file that runs as its owner, and sets mode and owner of
 //!   files that the job has open for writing. It connects to listed sockets, and makes sockets
 //!   where users have asked for one. A list of calls confines it and, without a door, Landlock.
-//! - H3: a thread asks the helper exactly if its user is another than the helper's.
+//! - H3: a thread asks the helper exactly if its user is another than the helper's. Of a job whose
+//!   user is named, it asks only for what is granted.
 //! - H4: a helper ends with its job, even if the job is killed. What the job asks for blocks it no
 //!   longer than a file system or the user's command takes. A client has some seconds.
 //! - H5: the process has no thread that holds a lock when a helper is forked. The program has one
@@ -82,6 +84,12 @@ pub struct HelperOptions {
     pub porter: Option<Porter>,
     /// Loads programs for such ports.
     pub loader: Option<Loader>,
+    /// Paths at which the job makes sockets, besides those that users ask for.
+    pub made: Vec<PathBuf>,
+    /// Whether files and sockets of the job get owners and modes that its user named: of any user.
+    pub gives_files: bool,
+    /// Whether the job does in its own name what no grant covers.
+    pub is_partial: bool,
 }
 
 /// Sockets that a job connects to and that are not there yet.
@@ -121,6 +129,8 @@ pub(crate) struct Helper {
     commands: Option<Process>,
     /// The user in whose name they work.
     user: u32,
+    /// What the job asks for, if it does the rest in its own name.
+    only: Option<Vec<Grant>>,
 }
 
 /// Starts the helper of this process, which then is confined as `confine` says. Call it before
@@ -146,8 +156,9 @@ pub fn start(
         true => None,
         false => Some(Process::for_commands(options.clone())?),
     };
+    let only = options.is_partial.then(|| options.grants.clone());
     let files = Process::for_files(options, confine)?;
-    let helper = Helper { files, commands, user: users::effective_user() };
+    let helper = Helper { files, commands, user: users::effective_user(), only };
     assert!(HELPER.set(helper).is_ok(), "a process has one helper");
     Ok(())
 }
@@ -175,7 +186,7 @@ pub(crate) fn user() -> Option<u32> {
 /// Returns the helper if the calling thread needs it for a path (H3). A descriptor of this process,
 /// such as `/dev/stdout`, is another one's in the helper. Cost: a system call if there is a helper.
 pub(crate) fn needed(path: &Path) -> Option<&'static Helper> {
-    needed_for_descriptors().filter(|_| !is_own_descriptor(path))
+    needed_for_descriptors().filter(|helper| helper.is_for(path) && !is_own_descriptor(path))
 }
 
 /// The same for what has no path.
@@ -207,6 +218,11 @@ pub fn serve(listener: BorrowedFd<'_>) -> io::Result<Option<Clients>> {
 }
 
 impl Helper {
+    /// Whether the job asks for this path.
+    fn is_for(&self, path: &Path) -> bool {
+        self.only.as_ref().is_none_or(|grants| grants.iter().any(|grant| grant.covers(path)))
+    }
+
     /// Opens a path, with flags and mode of open(2).
     pub(crate) fn open(&self, path: &Path, flags: i32, mode: u32) -> io::Result<OwnedFd> {
         self.ask_for_one(&Request::Open { path, flags, mode })

@@ -92,6 +92,19 @@ pub fn lift_locked_memory() {
     }
 }
 
+/// Allows threads of this process that have given up their rights a real-time class of up to this
+/// priority. Returns whether they may take it.
+pub fn allow_priority(priority: u8) -> bool {
+    let most = u64::from(priority);
+    let limit = getrlimit(Resource::Rtprio);
+    let is_enough = |limit: Option<u64>| limit.is_none_or(|limit| limit >= most);
+    if is_enough(limit.current) {
+        return true;
+    }
+    let maximum = if is_enough(limit.maximum) { limit.maximum } else { Some(most) };
+    setrlimit(Resource::Rtprio, Rlimit { current: Some(most), maximum }).is_ok()
+}
+
 /// Raises the soft limit on locked memory to the hard limit, and both to at least `needed_bytes`.
 /// The kernel adds up the locked memory of all sockets and maps of a user: a limit that suffices
 /// for one of them does not suffice for the next.

@@ -21,6 +21,7 @@
 //! - P2: a step that the kernel refuses is an error, and the thread must not read data of others.
 //!   Only the bounding set may stay: without `CAP_SETPCAP` it cannot be emptied, and with
 //!   `no_new_privs` it grants nothing.
+//! - P3: after [`give_up_everywhere`] no thread of the process has rights, and none will.
 //!
 //! Source: capabilities(7), credentials(7), prctl(2), `PR_SET_NO_NEW_PRIVS` and `PR_CAP_AMBIENT`.
 
@@ -33,6 +34,7 @@ use std::io;
 use std::panic::resume_unwind;
 use std::sync::OnceLock;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::{DumpableBehavior, Gid, Uid, set_dumpable_behavior};
 use rustix::thread::{
@@ -147,21 +149,28 @@ pub(crate) fn give_up_but_ports() -> io::Result<()> {
 }
 
 /// Like [`give_up`], for a helper that opens files to read: it keeps its user, and the right
-/// to read files of other users.
+/// to read files of other users. If it `gives_files`, also the rights to give them away.
 ///
 /// # Errors
 /// As for [`give_up`].
-pub(crate) fn give_up_but_reading() -> io::Result<()> {
-    give_up_but(CapabilitySet::DAC_READ_SEARCH)
+pub(crate) fn give_up_but_reading(gives_files: bool) -> io::Result<()> {
+    give_up_but(CapabilitySet::DAC_READ_SEARCH | to_give(gives_files))
 }
 
 /// Like [`give_up`], for a helper that writes in folders of other users or connects to their
-/// sockets: it keeps its user, and the rights to files that root has.
+/// sockets: it keeps its user, and the rights to files that root has. If it `gives_files`, also the
+/// rights to give them away.
 ///
 /// # Errors
 /// As for [`give_up`].
-pub(crate) fn give_up_but_files() -> io::Result<()> {
-    give_up_but(CapabilitySet::DAC_OVERRIDE)
+pub(crate) fn give_up_but_files(gives_files: bool) -> io::Result<()> {
+    give_up_but(CapabilitySet::DAC_OVERRIDE | to_give(gives_files))
+}
+
+/// What it takes to set owner and mode of files of any user.
+fn to_give(gives_files: bool) -> CapabilitySet {
+    let rights = CapabilitySet::CHOWN | CapabilitySet::FOWNER;
+    if gives_files { rights } else { CapabilitySet::empty() }
 }
 
 /// The same for a helper that becomes this user.
@@ -174,7 +183,7 @@ pub(crate) fn give_up_but_files_as(user: &Account) -> io::Result<()> {
     set_keep_capabilities(true)?;
     become_user(user)?;
     set_keep_capabilities(false)?;
-    give_up_but_files()
+    give_up_but_files(false)
 }
 
 fn give_up_but(kept: CapabilitySet) -> io::Result<()> {
@@ -225,6 +234,37 @@ fn become_user(account: &Account) -> io::Result<()> {
     }
     set_thread_res_gid(group, group, group)?;
     set_thread_res_uid(user, user, user)?;
+    Ok(())
+}
+
+/// How long other threads may take to give up their rights.
+const GIVING_UP: Duration = Duration::from_secs(10);
+
+/// Gives up the calling thread's rights, and waits until each thread of this process has given up
+/// its own. Call it before the first byte of data of others is read.
+///
+/// # Errors
+/// As for [`give_up`]; `TimedOut` if a thread keeps its rights. Without `/proc` only the calling
+/// thread's own are known.
+pub fn give_up_everywhere() -> io::Result<()> {
+    give_up()?;
+    drop_of_libraries()?;
+    let is_filtered = CONFINEMENT.get().is_some_and(|confinement| confinement.calls.is_some());
+    let user = users::effective_user();
+    let has_rights = |held: &Held| {
+        held.user != user
+            || held.capabilities != 0
+            || !held.has_no_new_privileges
+            || is_filtered && !held.is_filtered
+    };
+    let began = Instant::now();
+    while held::of_all_threads()?.iter().any(has_rights) {
+        if began.elapsed() > GIVING_UP {
+            let what = "a thread of this process keeps its rights";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
     Ok(())
 }
 

@@ -70,8 +70,9 @@ pub(crate) struct JobArgs {
 
     /// Become USER, with USER's groups, once ports and files are open, as tcpdump does. The output
     /// file belongs to USER. Needs root. Without -Z root becomes nobody, and a helper process
-    /// opens later files as root, without capabilities. With -Z there is no helper: USER makes
-    /// later files, and a --publish socket stays behind, which the next run replaces
+    /// opens files to read and later files as root, without most capabilities. With -Z, USER makes
+    /// later files, and without files to read a --publish socket stays behind, which the next run
+    /// replaces
     #[arg(
         short = 'Z',
         long = "relinquish-privileges",

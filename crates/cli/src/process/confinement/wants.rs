@@ -4,6 +4,7 @@
 //! later, in the middle of a job.
 
 mod asking;
+mod files;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,8 @@ use super::places::{
 };
 use crate::args::{CaptureArgs, LogArgs, NOTHING, OutputArgs, SwitchArgs, Verb};
 use crate::verbs::{Opens, switch_opens};
+pub(super) use files::Early;
+pub(crate) use files::{is_of_files, takes_rights};
 
 /// DPDK's drivers whose peers come by a UNIX socket, and the argument that has its path.
 /// Source: drivers/net of DPDK 22.11.
@@ -79,6 +82,10 @@ pub(super) struct Wants {
     /// Whether the thread that runs it starts only after its starter has given up its rights.
     /// Without a helper, that job cannot be confined.
     pub(super) starts_programs_late: bool,
+    /// Whether a helper opens nothing else: the user of `-Z` does.
+    pub(super) is_partial: bool,
+    /// What a job opens before packets come, if it reads files.
+    pub(super) early: Option<Early>,
 }
 
 impl Wants {
@@ -129,6 +136,7 @@ impl Wants {
             Verb::Switch(args) => wants.switch(args),
             _ => return Self::of_asking(verb),
         }
+        wants.open_early(verb);
         Some(wants)
     }
 

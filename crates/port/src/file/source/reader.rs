@@ -167,7 +167,8 @@ impl CaptureReader {
         Ok(reader)
     }
 
-    /// Processes the file without privileges, before the job has dropped its own.
+    /// Processes the file without privileges, also if the job has not dropped its own: as some jobs
+    /// do (decision 0070), and users of this library.
     pub(super) fn without_rights<T: Send>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, PortError> + Send,

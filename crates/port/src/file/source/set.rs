@@ -143,7 +143,7 @@ pub(crate) fn open_sources(address: &Address, options: &OpenOptions) -> OpenedSo
         return Ok(vec![Box::new(SetSource::open_followed(address, options)?)]);
     }
     let (paths, skipped) = captures_of(address.target())?;
-    let is_folder = Path::new(address.target()).is_dir();
+    let is_folder = late::is_folder(Path::new(address.target()));
     let naming = if is_folder { Naming::ByFolder } else { Naming::ByListing };
     let mut set = SetSource::open(address.to_string(), &paths, options, naming)?;
     if skipped > 0 {

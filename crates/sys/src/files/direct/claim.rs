@@ -139,7 +139,7 @@ pub fn of_link(path: &Path, error: io::Error) -> io::Error {
     if error.raw_os_error() != Some(libc::ELOOP) {
         return error;
     }
-    match fs::read_link(path) {
+    match late::read_link(path) {
         Ok(target) => {
             let target = target.display();
             let what = format!("it is a symbolic link to {target}: --follow-links writes there");

@@ -69,6 +69,23 @@ impl Grant {
         Self { is_one: true, ..Self::of(path, kind) }
     }
 
+    /// Whether a path is what the grant is for.
+    pub(super) fn covers(&self, path: &Path) -> bool {
+        let Some(rest) = self.rest_of(path) else { return false };
+        let is_near = self.is_deep || folder_of(rest) == Path::new(".");
+        let is_named = || path.file_name().is_some_and(|name| self.is_name(name));
+        let is_itself = rest.as_os_str().is_empty() || rest == Path::new(".");
+        is_itself || !self.is_one && is_near && is_named()
+    }
+
+    /// Returns the rest of a path that begins with the grant's.
+    fn rest_of<'p>(&self, path: &'p Path) -> Option<&'p Path> {
+        match self.path == Path::new(".") && path.is_relative() {
+            true => Some(path),
+            false => path.strip_prefix(&self.path).ok(),
+        }
+    }
+
     /// Whether a file of this name is the job's own.
     fn is_name(&self, name: &OsStr) -> bool {
         let name = name.as_encoded_bytes();
@@ -264,10 +281,7 @@ impl<'a> Place<'a> {
     /// Returns the place of a path in a grant, if it begins with the grant's. Cost: a system call
     /// if it is the grant's, otherwise none.
     fn of(grant: &'a Grant, path: &Path) -> Option<Self> {
-        let rest = match grant.path == Path::new(".") && path.is_relative() {
-            true => path,
-            false => path.strip_prefix(&grant.path).ok()?,
-        };
+        let rest = grant.rest_of(path)?;
         let (is_folder, rest) = match rest.as_os_str().is_empty() {
             false if grant.is_one => return None,
             false => (true, rest),

@@ -97,7 +97,7 @@ pub fn start(
         let home = user.is_some().then_some("/");
         match user {
             Some(user) => give_up_but_files_as(&user)?,
-            None => give_up_but_files()?,
+            None => give_up_but_files(false)?,
         }
         let work = move |asked: Asked<'_>| launch(&known, home, &started, asked);
         Ok(Box::new(work) as Work)

@@ -21,8 +21,8 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
 
-use super::Names;
 use super::grants::{Grant, GrantKind, Grants, refused};
+use super::{HelperOptions, Names};
 use crate::interface::Interface;
 use crate::option::{SocketOption, set_option};
 use crate::raw_socket::raw_socket_directly;
@@ -61,7 +61,7 @@ pub(super) struct Allowed {
     later: Option<Names>,
     interfaces: Vec<String>,
     taps: Vec<String>,
-    /// Paths at which it may make a socket: those that users have asked for.
+    /// Paths at which it may make a socket: its own, and those that users have asked for.
     names: Vec<PathBuf>,
 }
 
@@ -71,15 +71,11 @@ pub(super) struct Allowed {
 pub(super) struct Shared(Arc<Mutex<Arc<Allowed>>>);
 
 impl Shared {
-    pub(super) fn new(grants: Vec<Grant>, sockets: Vec<PathBuf>, later: Option<Names>) -> Self {
-        let allowed = Allowed {
-            grants: Grants::new(grants),
-            sockets,
-            later,
-            interfaces: Vec::new(),
-            taps: Vec::new(),
-            names: Vec::new(),
-        };
+    pub(super) fn new(options: HelperOptions) -> Self {
+        let HelperOptions { grants, sockets, names: later, made: names, .. } = options;
+        let (interfaces, taps) = (Vec::new(), Vec::new());
+        let grants = Grants::new(grants);
+        let allowed = Allowed { grants, sockets, later, interfaces, taps, names };
         Self(Arc::new(Mutex::new(Arc::new(allowed))))
     }
 
@@ -121,8 +117,8 @@ impl Allowed {
         found.map(String::as_str).ok_or_else(refused)
     }
 
-    /// Checks that a user has asked for a socket at this path. The names that the job began with
-    /// are not among these: users find its control socket at one.
+    /// Checks that a user has asked for a socket at this path, or that the job makes it when it
+    /// begins. The name of a switch is not among these: users find its control socket there.
     pub(super) fn check_name(&self, path: &Path) -> io::Result<()> {
         if self.names.iter().any(|name| name == path) { Ok(()) } else { Err(refused()) }
     }

@@ -91,13 +91,13 @@ impl Process {
             assert!(name_confinement(confine()?), "no confinement before the helper's");
             match options.porter {
                 Some(_) => give_up_but_ports()?,
-                None if options.has_files_of_others => give_up_but_files()?,
-                None if options.reads() => give_up_but_reading()?,
+                None if options.has_files_of_others => give_up_but_files(options.gives_files)?,
+                None if options.reads() => give_up_but_reading(options.gives_files)?,
                 None => give_up()?,
             }
             Grants::try_out()?;
-            let HelperOptions { grants, sockets, names, porter, loader, .. } = options;
-            let allowed = Shared::new(grants, sockets, names);
+            let (porter, loader) = (options.porter, options.loader);
+            let allowed = Shared::new(options);
             let ports = Ports { porter, loader, is_served: AtomicBool::new(false) };
             let work = move |asked: Asked<'_>| do_for_files(&allowed, &ports, asked);
             Ok(Box::new(work) as Work)

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
+use std::io;
 
 use super::CONFINEMENT;
 
@@ -49,6 +50,29 @@ impl Held {
             landlock: 0,
         }
     }
+}
+
+/// Returns the rights of each thread of this process; of none without `/proc`. A thread that ends
+/// meanwhile has none.
+pub(super) fn of_all_threads() -> io::Result<Vec<Held>> {
+    let mut all = Vec::new();
+    let threads = match fs::read_dir("/proc/self/task") {
+        Err(error) if is_gone(&error) => return Ok(all),
+        threads => threads?,
+    };
+    for thread in threads {
+        match fs::read_to_string(thread?.path().join("status")) {
+            Ok(status) => all.push(Held::of(&status)),
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(all)
+}
+
+/// Whether a thread, or `/proc`, is not there. Source: proc(5), `ESRCH`.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
 impl Display for Held {

@@ -1,0 +1,216 @@
+//! What a job takes that reads files: it opens them, and its outputs, once it has no rights left.
+//!
+//! ```text
+//!   ports that take rights ──► all threads give up theirs ──► files: the first byte ──► outputs
+//!                                                               └── by the helper ──────┘
+//! ```
+//!
+//! Decision 0070. A job whose user is named has the same helper for what is opened until packets
+//! come. Later files are that user's.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::slice;
+
+use burstline_port::{Address, SetPlaces, index_path, striped_paths};
+use burstline_share::{PublishConfig, files_of_name};
+use burstline_sys::direct::is_own_descriptor;
+use burstline_sys::helper::{Grant, GrantKind};
+use burstline_sys::inode::folder_of;
+use burstline_sys::scheduling::SchedulingClass;
+use burstline_sys::{limits, privileges};
+
+use super::super::places::{links_in, prefix_of_names};
+use super::{RINGS_MOST, Wants};
+use crate::args::{CaptureArgs, JobArgs, NOTHING, OutputArgs, Verb};
+use crate::verbs::balance_sinks;
+
+/// The path of standard output.
+const STDOUT: &str = "/dev/stdout";
+
+/// What a job opens after it has given up its rights, and before packets come.
+#[derive(Debug, Default)]
+pub(in super::super) struct Early {
+    pub(in super::super) grants: Vec<Grant>,
+    /// Paths of sockets that it makes.
+    pub(in super::super) made: Vec<PathBuf>,
+    /// Paths of its own descriptors, and whether it writes there.
+    pub(in super::super) descriptors: Vec<(PathBuf, bool)>,
+    /// Whether it writes files.
+    pub(in super::super) writes: bool,
+    /// Whether it names owners and modes.
+    pub(in super::super) gives_files: bool,
+    /// Whether a user who is named by `-Z` opens all of it later, too.
+    pub(in super::super) is_for_root: bool,
+}
+
+/// Whether a source is made of files or pipes.
+pub(crate) fn is_of_files(source: &Address) -> bool {
+    source.is_file() || source.scheme() == "set"
+}
+
+/// Whether a port takes rights when it is opened, and no path.
+pub(crate) fn takes_rights(port: &Address) -> bool {
+    !is_of_files(port) && !["gen", "null"].contains(&port.scheme())
+}
+
+/// Whether threads without rights may take the job's scheduling class, or none may. The limit is
+/// raised for that. It takes `CAP_SYS_RESOURCE`, which containers may lack.
+fn may_take_class(job: &JobArgs) -> bool {
+    let SchedulingClass::Fifo { priority } = job.priority else { return true };
+    limits::allow_priority(priority) || privileges::effective().is_ok_and(|rights| rights == 0)
+}
+
+impl Wants {
+    /// Adds what a job with files as sources opens early.
+    pub(super) fn open_early(&mut self, verb: &Verb) {
+        let sources: &[Address] = match verb {
+            Verb::Count(args) => &args.common.sources,
+            Verb::Capture(args) => &args.common.sources,
+            Verb::Flows(args) => &args.source.sources,
+            Verb::Merge(args) => &args.common.sources,
+            Verb::Balance(args) => &args.source.sources,
+            Verb::Replay(args) => &args.files,
+            Verb::Bounce(args) if args.inline.is_none() => slice::from_ref(&args.from),
+            _ => return,
+        };
+        if !sources.iter().any(is_of_files) || !verb.job().is_some_and(may_take_class) {
+            return;
+        }
+        let mut early = Early::default();
+        sources.iter().filter(|source| is_of_files(source)).for_each(|one| early.read(one));
+        match verb {
+            Verb::Count(args) => {
+                early.publish(args.log.publish.as_ref());
+                args.latency_log.iter().for_each(|path| early.write_one(path, false));
+            }
+            Verb::Capture(args) => early.capture(args),
+            Verb::Flows(args) => early.is_for_root = args.output.is_some() || args.spool.is_some(),
+            Verb::Merge(args) => {
+                early.publish(args.log.publish.as_ref());
+                early.write(args.write.as_deref().unwrap_or(NOTHING), &args.files);
+            }
+            Verb::Balance(args) => {
+                early.publish(args.log.publish.as_ref());
+                balance_sinks(args).unwrap_or_default().iter().for_each(|sink| early.send(sink));
+            }
+            Verb::Bounce(args) => early.send(&args.to),
+            Verb::Replay(args) => {
+                args.output.iter().for_each(|sink| early.send(sink));
+                args.map.iter().for_each(|(_, sink)| early.send(sink));
+            }
+            _ => {}
+        }
+        early.gives_files |= verb.successor().is_some() && early.writes;
+        if early.writes {
+            self.rings = self.rings.max(RINGS_MOST);
+        }
+        self.early = Some(early);
+    }
+}
+
+impl Early {
+    fn read(&mut self, source: &Address) {
+        let path = Path::new(source.target());
+        if source.scheme() == "set" {
+            let mut paths = SetPlaces::of_address(source).paths;
+            // A helper leaves no folder that it may read.
+            paths.extend(paths.clone().iter().flat_map(|path| links_in(path)));
+            if paths.is_empty() {
+                // Opening it says what is wrong.
+                paths = vec![path.to_owned(), folder_of(path).to_owned()];
+            }
+            for path in paths {
+                let is_deep = false;
+                self.grants.push(Grant { is_deep, ..Grant::of(path, GrantKind::Read) });
+            }
+        } else if is_own_descriptor(path) {
+            self.descriptors.push((path.to_owned(), false));
+        } else if !source.is_standard() {
+            self.grants.push(Grant::of_one(path.to_owned(), GrantKind::Read));
+            self.grants.push(Grant::of_one(index_path(path), GrantKind::Read));
+        }
+    }
+
+    fn capture(&mut self, args: &CaptureArgs) {
+        self.publish(args.log.publish.as_ref());
+        match &args.output {
+            Some(sink) => self.send(sink),
+            // Files of triggers are made later.
+            None if args.keep.is_some() => {}
+            None => self.write(args.write(), &args.files),
+        }
+        if args.resume {
+            self.is_for_root = true;
+            for path in striped_paths(args.write()).unwrap_or_default() {
+                let name = Path::new(&path).file_name().unwrap_or_default().to_string_lossy();
+                let prefix = prefix_of_names(&name).to_owned();
+                self.write_names(folder_of(Path::new(&path)), &prefix, "");
+            }
+        }
+    }
+
+    /// An output with its options. Other files than the first are in no grant of this job.
+    fn write(&mut self, path: &str, files: &OutputArgs) {
+        self.is_for_root |= files.on_close.is_some();
+        if path == NOTHING {
+            return;
+        }
+        if path == "-" {
+            self.descriptors.push((STDOUT.into(), true));
+            return;
+        }
+        self.gives_files |= files.mode.is_some() || files.owner.is_some();
+        let has_more = files.rotation().is_some() || files.links.splits();
+        for path in striped_paths(path).unwrap_or_default() {
+            // A pipe or a device has no further files.
+            let is_special = fs::metadata(&path).is_ok_and(|found| !found.is_file());
+            if !has_more || is_special {
+                self.write_one(Path::new(&path), files.follow_links);
+            }
+        }
+    }
+
+    fn send(&mut self, sink: &Address) {
+        if sink.is_standard() {
+            self.descriptors.push((STDOUT.into(), true));
+        } else if sink.is_file() {
+            self.write_one(Path::new(sink.target()), false);
+        }
+    }
+
+    /// A file that is made or emptied, or what is there and is no file.
+    fn write_one(&mut self, path: &Path, follows_links: bool) {
+        if is_own_descriptor(path) {
+            self.descriptors.push((path.to_owned(), true));
+            return;
+        }
+        self.writes = true;
+        let is_other = |found: fs::Metadata| follows_links || !found.is_file();
+        if fs::metadata(path).is_ok_and(is_other) {
+            self.grants.push(Grant::of_one(path.to_owned(), GrantKind::Write));
+            return;
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        self.write_names(folder_of(path), &name, &name);
+    }
+
+    /// Files of a folder whose names begin and end so.
+    fn write_names(&mut self, folder: &Path, prefix: &str, suffix: &str) {
+        self.writes = true;
+        let grant = Grant::of(folder.to_owned(), GrantKind::Write);
+        let [name_prefix, name_suffix] = [prefix, suffix].map(str::to_owned);
+        self.grants.push(Grant { name_prefix, name_suffix, is_deep: false, ..grant });
+    }
+
+    /// The socket of a name, and what is beside it.
+    fn publish(&mut self, published: Option<&PublishConfig>) {
+        let Some(published) = published else { return };
+        self.gives_files |= published.owner.is_some() || published.group.is_some();
+        // If it is no name, publishing it says so.
+        let files = files_of_name(&published.name).into_iter().flatten();
+        self.made.extend(files);
+        let grants = self.made.iter().map(|path| Grant::of_one(path.clone(), GrantKind::Write));
+        self.grants.extend(grants);
+    }
+}
