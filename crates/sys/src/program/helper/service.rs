@@ -272,9 +272,11 @@ fn serve(socket: &SeqPacket, job: Pid, work: &Work) {
         let answer = Answer { error, status: done.status }.encode();
         let opened: Vec<BorrowedFd<'_>> = done.opened.iter().map(AsFd::as_fd).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        // It does not wait: there is room for one message. If it fails, the thread sees the end of
-        // its socket.
-        let _ = rights::send_with(SendFlags::DONTWAIT, &asker, &answer, &opened, &mut space);
+        let flags = SendFlags::DONTWAIT; // there is room for one message
+        let mut send = || rights::send_with(flags, &asker, &answer, &opened, &mut space);
+        // The kernel may lack memory for a moment. If both fail, the thread sees the end of its
+        // socket.
+        let _ = send().or_else(|_| send());
     }
 }
 
