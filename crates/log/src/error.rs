@@ -87,7 +87,7 @@ pub enum AttachError {
     /// With this reader, the pins could cover every segment, and the writer would starve.
     #[error(
         "the readers' windows would be {windows} segments of a log of {segments}: \
-         at least 3 must stay free; make the log larger with --buffer"
+         at least 2 must stay free; make the log larger with --buffer"
     )]
     Pool {
         /// The sum of the windows, including this reader's.

@@ -307,7 +307,8 @@ impl Log {
         let held = Held::Own { packets: Arc::clone(packets), control };
         let payer = if barrier::register() { Payer::Sleeper } else { Payer::Time };
         let memory = Arc::new(Memory { control: view, packets: packets_at, payer, held });
-        let (seats, gone) = (Mutex::default(), Gone::new());
+        let seats = Mutex::new(Vec::with_capacity(config.max_readers)); // never grows
+        let gone = Gone::new();
         let [version, far_segments, verdicts_version] = [0; 3].map(AtomicU64::new);
         let verdicts = Mutex::default();
         let shortest_ns = AtomicU64::new(u64::MAX);
@@ -381,6 +382,11 @@ impl Log {
         self.shared.lock().len()
     }
 
+    /// Returns the sum of the windows of these readers: the segments that they may hold together.
+    pub fn windows(&self) -> usize {
+        self.shared.lock().iter().map(|seat| seat.window).sum()
+    }
+
     /// Returns the memory of the packets and its actual placement.
     pub fn placement(&self) -> &Placement {
         match &self.shared.memory.held {
@@ -409,9 +415,13 @@ impl fmt::Debug for Log {
 }
 
 impl Shared {
-    /// Locks the seats, which change only under this lock. The writer holds it while it takes a
-    /// segment: once a segment, contended only by attach and leave. So a reader attaches either
-    /// before, and the writer waits for it, or after, and finds the new directory.
+    /// Locks the seats, which change only under this lock. The writer tries it once a segment. It
+    /// waits for it only if no retired or spare segment is left. So a reader attaches either
+    /// before, and the writer sees its seat, or after, and finds the new directory.
+    ///
+    /// Under this lock, nobody calls the allocator, nor the kernel: a holder looks through at most
+    /// [`MAX_READERS`] seats, and stores some words. Only the writer may have to free a reader's
+    /// page under it: see [`Gone`].
     pub(crate) fn lock(&self) -> MutexGuard<'_, Vec<Arc<SeatEntry>>> {
         // A panic elsewhere cannot leave the vector half-changed: each change is one push or one
         // retain.
@@ -441,8 +451,10 @@ impl Shared {
         }
         // Before anything is created: this may free the memory that is needed.
         self.gone.take_away();
-        // Created before the lock is taken: the writer must not wait for system calls (I2).
+        // Created before the lock is taken: nobody may wait for system calls and the allocator.
         let page = Region::create_shared("burstline-reader", PAGE_BYTES)?;
+        let (window, policy) = (config.window, config.policy);
+        let mut entry = Arc::new(SeatEntry::new(is_own, window, policy, budget, page));
         let mut seats = self.lock();
         let readers = self.config.max_readers;
         let taken = |index| seats.iter().any(|seat| seat.index == index);
@@ -455,9 +467,9 @@ impl Shared {
         if windows + MIN_SEGMENTS - 1 > segments {
             return Err(AttachError::Pool { windows, segments });
         }
-        let (window, policy) = (config.window, config.policy);
-        let entry = SeatEntry::new(index, is_own, window, policy, budget, page);
-        let entry = Arc::new(entry);
+        if let Some(entry) = Arc::get_mut(&mut entry) {
+            entry.index = index; // nobody else has the entry yet
+        }
         // Once the seat is listed, the writer keeps the head, or the oldest, for this reader. So
         // the cursor is stored first.
         let first = match config.start {

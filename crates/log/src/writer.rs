@@ -200,7 +200,7 @@ impl Writer {
     /// segment is full.
     ///
     /// Cost: one copy of the bytes and one store of 16 bytes; no atomics, no system call. Per
-    /// segment: a store, an uncontended lock, a fence, a load per pin.
+    /// segment: a store, a lock that is only tried, a fence, a load per pin.
     #[inline(always)] // otherwise the compiler calls it, and passes `meta` in memory
     pub fn append(&mut self, packet: &[u8], meta: &Meta) -> Appended {
         let length = packet.len();
@@ -392,20 +392,31 @@ impl Writer {
     fn roll(&mut self) -> bool {
         self.seal();
         let taken = self.ahead.take().or_else(|| self.take_segment());
-        // The lock is already released. That is sound because the newest segment is never retired
-        // (`Reuse`, I3): a reader that attaches in between starts at the previous one.
+        // The lock is already released, or was not free. That is sound because the newest segment
+        // is never retired (`Reuse`, I3): a reader that attaches in between starts at the previous
+        // one.
         if let Some((segment, now_ns)) = taken {
             self.start_segment(segment, now_ns);
         }
         taken.is_some()
     }
 
-    /// Takes a segment that no reader needs any more. Returns it and the time it was taken.
+    /// Takes a segment that no reader needs any more. Returns it and the time it was taken. While
+    /// a reader comes or goes, takes one that was retired before, or a spare; waits for that reader
+    /// only if there is none.
     fn take_segment(&mut self) -> Option<(u32, u64)> {
         let shared = Arc::clone(&self.shared);
-        let seats = shared.lock();
         let control = &shared.memory.control;
         let now_ns = if self.reuse.has_history() { clock::monotonic_ns() } else { 0 };
+        let seats = match shared.try_lock() {
+            Some(seats) => seats,
+            None => match self.reuse.take_retired(control, self.waker.pages(), now_ns) {
+                Some(segment) => return Some((segment, now_ns)),
+                None => shared.lock(),
+            },
+        };
+        // Before anything is retired: `take_retired` relies on it.
+        self.waker.note(&shared, &seats);
         let (patience, demoted) = (&mut self.patience, &mut self.statistics.demoted);
         let is_over = |seat: &Arc<SeatEntry>| {
             let is_over = patience.is_over(seat);
@@ -480,7 +491,42 @@ impl std::fmt::Debug for Writer {
 mod tests {
     use super::*;
     use crate::watermark::MAX_SEQUENCE;
-    use crate::{Log, LogConfig, ReaderConfig};
+    use crate::{Log, LogConfig, ReaderConfig, Start};
+
+    /// While a reader comes or goes, the writer goes on with what it retired before, and spares.
+    #[test]
+    fn segments_are_taken_while_another_thread_has_the_seats() {
+        let rotating = LogConfig { cycle_bytes: Some(8 * 4096), ..LogConfig::small(16) };
+        let (log, mut writer) = Log::create(rotating).unwrap();
+        let mut reader = log.attach(ReaderConfig { window: 2, ..Default::default() }).unwrap();
+        let mut number = 0_u8;
+        let mut fill = |writer: &mut Writer| {
+            number += 1; // two packets of this size do not fit into a segment
+            let bytes = [number; 3000];
+            assert_eq!(writer.append(&bytes, &Meta::new(number.into(), 3000, 0)), Appended::Whole);
+            writer.publish();
+        };
+        for _ in 0..20 {
+            fill(&mut writer);
+            assert_eq!(reader.next_burst().unwrap().len(), 1);
+        }
+        fill(&mut writer);
+        let held = reader.next_burst().unwrap();
+        {
+            // Waiting for it on this thread would deadlock.
+            let _seats = log.shared.lock();
+            for _ in 0..10 {
+                fill(&mut writer);
+            }
+        }
+        assert!(*held.packet(0).bytes() == [21; 3000]);
+        let late = ReaderConfig { start: Start::Oldest, ..Default::default() };
+        let mut late = log.attach(late).unwrap();
+        assert!(late.next_burst().unwrap().packet(0).time_ns() <= 21, "nothing was retired");
+        for number in 22..=31 {
+            assert!(*reader.next_burst().unwrap().packet(0).bytes() == [number; 3000]);
+        }
+    }
 
     /// All counters are close to their limits: the packed words truncate none of them.
     #[test]

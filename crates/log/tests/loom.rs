@@ -9,6 +9,8 @@
 mod deaths;
 #[path = "loom/follow.rs"]
 mod follow;
+#[path = "loom/unlocked.rs"]
+mod unlocked;
 #[path = "loom/verdicts.rs"]
 mod verdicts;
 #[path = "loom/word.rs"]

@@ -41,7 +41,7 @@ pub enum Refusal {
     },
     /// The readers' windows could hold every segment.
     #[error(
-        "the readers' windows would be {windows} segments of {segments}, and at least 3 must stay \
+        "the readers' windows would be {windows} segments of {segments}, and at least 2 must stay \
          free: publish with a larger --buffer, or ask for a smaller window"
     )]
     Pool {
@@ -126,6 +126,18 @@ pub enum Refusal {
         /// The maximum number of the user's seats.
         most: u64,
     },
+    /// The remaining segments of windows are reserved for other users.
+    #[error(
+        "this user's windows would be {windows} segments of a log, the maximum is {most}; some are \
+         reserved for other users, its owner and root: ask for a smaller window, end a reader, or \
+         publish with a larger --buffer"
+    )]
+    UsersWindows {
+        /// The sum of the user's windows, in segments.
+        windows: u64,
+        /// The maximum of that sum.
+        most: u64,
+    },
 }
 
 /// Whose descriptors are used up, and the remedy. A `limit` of 0 is the whole system.
@@ -173,6 +185,7 @@ impl Refusal {
             Self::UsersSeats { has, most } => (14, has, most),
             Self::NoVerdicts => (15, 0, 0),
             Self::HasGiver => (16, 0, 0),
+            Self::UsersWindows { windows, most } => (17, windows, most),
         };
         Coded { code, first, second }
     }
@@ -197,6 +210,7 @@ impl Refusal {
             14 => Self::UsersSeats { has: a, most: b },
             15 => Self::NoVerdicts,
             16 => Self::HasGiver,
+            17 => Self::UsersWindows { windows: a, most: b },
             _ => return None,
         })
     }

@@ -32,6 +32,9 @@
 //!   `keep_ns`, or if nothing else is left.
 //! - I6: each decision about a reader uses a single load of its cursor. A hostile page can return
 //!   anything to a second load: it could block the writer without being named as the blocker.
+//! - I7: without the lock of the seats, only segments that were retired under it before, and
+//!   spares, are taken, and nothing is retired. A reader that got its seat since then finds these
+//!   segments retired (the lock orders that) and pins none of them. Only earlier ones' pins count.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU32;
@@ -181,21 +184,45 @@ impl Reuse {
         mut is_over: impl FnMut(&S) -> bool,
     ) -> Option<u32> {
         self.retire_passed(control, seats, now_ns);
-        let mut candidate = match self.is_cycle_complete() {
-            true => self.unpinned(control, seats).or_else(|| self.spare()),
-            false => self.spare().or_else(|| self.unpinned(control, seats)),
-        };
+        let pages = || seats.iter().map(|seat| (seat.page(), seat.window()));
+        let mut candidate = self.unused(control, pages());
         while candidate.is_none() {
             if self.valid.len() <= 1 || self.is_front_wanted(seats, &mut is_over) {
                 return None;
             }
             self.note_shortage(now_ns);
             self.retire_front(control);
-            candidate = self.unpinned(control, seats);
+            candidate = self.unpinned(control, pages());
         }
         let segment = candidate?;
         self.valid.push_back(Valid { segment, opened_ns: now_ns });
         Some(segment)
+    }
+
+    /// Like [`take`](Self::take), for a writer that does not have the lock of the seats. Retires
+    /// nothing, and asks no lossless reader (I7). `pages`, with their windows, are at least those
+    /// that [`take`](Self::take) last saw, except those of readers that left since.
+    pub fn take_retired<'p, C: Control, P: ReaderPage + 'p>(
+        &mut self,
+        control: &C,
+        pages: impl Iterator<Item = (&'p P, usize)>,
+        now_ns: u64,
+    ) -> Option<u32> {
+        let segment = self.unused(control, pages)?;
+        self.valid.push_back(Valid { segment, opened_ns: now_ns });
+        Some(segment)
+    }
+
+    /// Takes a segment that is in no reader's way.
+    fn unused<'p, C: Control, P: ReaderPage + 'p>(
+        &mut self,
+        control: &C,
+        pages: impl Iterator<Item = (&'p P, usize)>,
+    ) -> Option<u32> {
+        match self.is_cycle_complete() {
+            true => self.unpinned(control, pages).or_else(|| self.spare()),
+            false => self.spare().or_else(|| self.unpinned(control, pages)),
+        }
     }
 
     /// Returns whether a lossless reader that the writer still waits for wants the oldest segment.
@@ -253,12 +280,15 @@ impl Reuse {
 
     /// Takes an unpinned segment from limbo. Of those in rotation, it takes the one retired first;
     /// if all of these are pinned, the newest of the others.
-    fn unpinned<C: Control, S: Seat>(&mut self, control: &C, seats: &[S]) -> Option<u32> {
+    fn unpinned<'p, C: Control, P: ReaderPage + 'p>(
+        &mut self,
+        control: &C,
+        pages: impl Iterator<Item = (&'p P, usize)>,
+    ) -> Option<u32> {
         if self.limbo.is_empty() {
             return None;
         }
         self.pins.clear();
-        let pages = seats.iter().map(|seat| (seat.page(), seat.window()));
         protocol::pinned(control, pages, &mut self.pins);
         let turns = self.cycle.saturating_sub(self.valid.len()).max(1);
         let (others, turns) = self.limbo.split_at(self.limbo.len().saturating_sub(turns));

@@ -6,8 +6,8 @@
 //! reader sleeps on a word of its own page, which no other reader has (decision 0060).
 //!
 //! Invariant W1: attaching and leaving readers do not delay a publish. The writer updates its list
-//! only if the seats' lock is free, and without calling the allocator. Entries of readers that left
-//! are removed by others ([`Gone`]): the next attach, or a publisher's server.
+//! only if the seats' lock is free, or when it has it, and without calling the allocator. Entries
+//! of readers that left are removed by others ([`Gone`]): the next attach, or a publisher's server.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +16,7 @@ use burstline_sys::{clock, futex};
 
 use crate::control::MAX_READERS;
 use crate::log::Shared;
+use crate::page::PageView;
 use crate::protocol::{self, Control, ReaderPage};
 use crate::seat::SeatEntry;
 
@@ -98,19 +99,35 @@ impl Waker {
     #[cold]
     fn refresh(&mut self, shared: &Shared) {
         // If the lock is taken, the next publish tries again; until then a sleeper has its timeout.
-        let Some(seats) = shared.try_lock() else { return };
-        self.version = shared.version.load(Relaxed); // changes under the lock only
+        if let Some(seats) = shared.try_lock() {
+            self.note(shared, &seats);
+        }
+    }
+
+    /// Brings the list up to date with `seats`, which the caller has locked.
+    pub(crate) fn note(&mut self, shared: &Shared, seats: &[Arc<SeatEntry>]) {
+        let version = shared.version.load(Relaxed); // changes under the lock only
+        if version == self.version {
+            return;
+        }
+        self.version = version;
         let is_there = |sleeper: &Sleeper| seats.iter().any(|seat| sleeper.is_of(seat));
         while let Some(at) = self.sleepers.iter().position(|sleeper| !is_there(sleeper)) {
             shared.gone.leave(self.sleepers.swap_remove(at).seat);
         }
-        for seat in seats.iter() {
+        for seat in seats {
             // A reader's spent wake-ups stay spent when other readers attach.
             if !self.sleepers.iter().any(|sleeper| sleeper.is_of(seat)) {
                 let seat = Arc::clone(seat);
                 self.sleepers.push(Sleeper { seat, allowance: Allowance::default() });
             }
         }
+    }
+
+    /// Returns the pages in the list, with their windows: those of all readers that had a seat when
+    /// it was last brought up to date.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = (&PageView, usize)> {
+        self.sleepers.iter().map(|sleeper| (&sleeper.seat.page, sleeper.seat.window))
     }
 
     #[cold]

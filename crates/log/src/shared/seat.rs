@@ -55,9 +55,8 @@ pub(crate) struct SeatEntry {
 const LOGS_OWN: u64 = u64::MAX;
 
 impl SeatEntry {
-    /// `region` is a new one of `PAGE_BYTES`.
+    /// `region` is a new one of `PAGE_BYTES`. The seat's index is set when it is listed.
     pub(crate) fn new(
-        index: usize,
         is_own: bool,
         window: usize,
         policy: Policy,
@@ -69,7 +68,7 @@ impl SeatEntry {
         // which outlives all uses of the view.
         let page = unsafe { PageView::over(region.as_ptr()) };
         let (policy, deadline_ns) = (AtomicU32::new(policy.code()), AtomicU64::new(LOGS_OWN));
-        let standing = Standing::default();
+        let (index, standing) = (0, Standing::default());
         Self { index, is_own, window, page, policy, deadline_ns, budget, standing, region }
     }
 

@@ -1,6 +1,6 @@
 //! Statistics about a log: how full it is, and how far the readers of its own process are.
 //!
-//! Reading them affects the writer only by the lock of the seats. The writer takes it once a
+//! Reading them affects the writer only by the lock of the seats. The writer tries it once a
 //! segment; a read holds it for two loads and a copy of a short list.
 
 use std::sync::Arc;
@@ -35,11 +35,12 @@ impl Log {
     /// allocations, and some loads for each reader.
     pub fn standing(&self) -> LogStanding {
         let control = &self.shared.memory.control;
+        let mut own: Vec<Arc<SeatEntry>> = Vec::with_capacity(self.shared.config.max_readers);
         let seats = self.shared.lock();
         // These loads order no memory. Under this lock, `oldest` does not change.
         let (oldest, head) = (control.oldest().load(Relaxed), control.head().load(Relaxed));
         let readers = seats.len();
-        let own: Vec<Arc<SeatEntry>> = seats.iter().filter(|seat| seat.is_own).cloned().collect();
+        own.extend(seats.iter().filter(|seat| seat.is_own).cloned());
         drop(seats);
         let own_reader = |seat: Arc<SeatEntry>| {
             // Loaded before the published count, which is therefore not smaller.

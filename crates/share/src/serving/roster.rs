@@ -3,13 +3,13 @@
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use burstline_log::{Log, LogFiles, Policy, ReaderConfig, RemoteSeat};
+use burstline_log::{Log, LogFiles, MAX_WINDOW, MIN_SEGMENTS, Policy, ReaderConfig, RemoteSeat};
 use burstline_sys::clock;
 use burstline_sys::seqpacket::Credentials;
 use burstline_sys::users;
 
 use crate::message::{AttachRequest, READERS_A_MESSAGE, Reply, Welcome};
-use crate::quotas::{Quotas, ROOT, Seats};
+use crate::quotas::{Quotas, ROOT, Share};
 use crate::refusal::Refusal;
 use crate::status::{self, LogStatus, ReaderStatus, Visits};
 
@@ -113,6 +113,19 @@ impl Roster {
         Ok(true)
     }
 
+    /// Returns whether this user may connect now; a connection has one request. Root and the
+    /// publisher's user connect as often as they like; only their attaches are counted.
+    pub(crate) fn connect(&self, peer: Credentials) -> Result<(), Refusal> {
+        match self.is_unbounded(peer) {
+            true => Ok(()),
+            false => self.quotas().call(peer.uid, clock::monotonic_ns()),
+        }
+    }
+
+    fn is_unbounded(&self, peer: Credentials) -> bool {
+        peer.uid == ROOT || peer.uid == self.own_user
+    }
+
     /// Returns whether this user may make this request now.
     fn allow(&self, peer: Credentials, request: &AttachRequest) -> Result<(), Refusal> {
         let now_ns = clock::monotonic_ns();
@@ -120,7 +133,9 @@ impl Roster {
             self.note_demotions(guest, now_ns);
         }
         let mut quotas = self.quotas();
-        quotas.call(peer.uid, now_ns)?;
+        if self.is_unbounded(peer) {
+            quotas.call(peer.uid, now_ns)?;
+        }
         match request.policy {
             Policy::Lossless => quotas.lossless(peer.uid, now_ns),
             Policy::Lossy => Ok(()),
@@ -135,15 +150,22 @@ impl Roster {
         }
     }
 
-    /// Returns whether a log has a seat for this user.
-    fn admit(&self, number: u32, peer: Credentials) -> Result<(), Refusal> {
-        let of_user = |guest: &&Guest| guest.peer.uid == peer.uid;
-        let guests = self.lock();
-        let seats = guests.iter().filter(of_user).flat_map(|guest| &guest.seats);
-        let of_user = seats.filter(|(log, _)| *log == number).count();
-        let log = &self.logs[number as usize];
-        let (all, taken) = (log.config().max_readers, log.readers());
-        Seats { all, taken, of_user }.admit(peer.uid, self.own_user)
+    /// Returns whether a log has a seat, and a window of this size, for this user.
+    fn admit(&self, number: u32, peer: Credentials, window: usize) -> Result<(), Refusal> {
+        let (mut seats, mut windows) = (Share::default(), Share::default());
+        for guest in self.lock().iter() {
+            let count = guest.seats.iter().filter(|(log, _)| *log == number).count();
+            seats.add(guest.peer.uid, self.own_user, peer.uid, count);
+            let window = guest.request.window as usize;
+            windows.add(guest.peer.uid, self.own_user, peer.uid, count * window);
+        }
+        // The log's own readers have what these have not.
+        let (log, shape) = (&self.logs[number as usize], self.logs[number as usize].config());
+        let segments = (shape.bytes / shape.segment_bytes).saturating_sub(MIN_SEGMENTS - 1);
+        seats.all = (shape.max_readers + seats.taken()).saturating_sub(log.readers());
+        windows.all = (segments + windows.taken()).saturating_sub(log.windows());
+        seats.admit_seat(peer.uid, self.own_user)?;
+        windows.admit_window(peer.uid, self.own_user, window)
     }
 
     fn take_seat(
@@ -152,13 +174,16 @@ impl Roster {
         peer: Credentials,
         request: &AttachRequest,
     ) -> Result<RemoteSeat, Refusal> {
-        self.admit(number, peer)?;
+        let window = request.window as usize;
+        if (1..=MAX_WINDOW).contains(&window) {
+            self.admit(number, peer, window)?; // else the log refuses it
+        }
         let deadline_ns = match (request.policy, self.lossless) {
             (Policy::Lossless, LosslessReaders::Refused) => return Err(Refusal::Lossless),
             (Policy::Lossless, LosslessReaders::For { deadline_ns }) => Some(deadline_ns),
             _ => None,
         };
-        let (policy, window, start) = (request.policy, request.window as usize, request.start);
+        let (policy, start) = (request.policy, request.start);
         let config = ReaderConfig { policy, window, start };
         let limit = burstline_sys::limits::open_files().unwrap_or(0);
         let refusal = |error| Refusal::of_log(&error, limit);
@@ -234,10 +259,7 @@ impl Roster {
         Visits { there: Self::statuses(&guests), ..self.visits().clone() }
     }
 
-    pub(crate) fn answer(&self, peer: Credentials) -> Result<Vec<Reply>, Refusal> {
-        if peer.uid != ROOT && peer.uid != self.own_user {
-            self.quotas().call(peer.uid, clock::monotonic_ns())?;
-        }
+    pub(crate) fn answer(&self) -> Vec<Reply> {
         let (epoch, pid, logs) = (self.epoch, std::process::id(), self.logs.len() as u32);
         let up_s = clock::monotonic_ns().saturating_sub(self.since_ns) / 1_000_000_000;
         let mut replies = vec![Reply::Publisher { epoch, pid, logs, up_s }];
@@ -246,7 +268,7 @@ impl Roster {
         let parts = readers.chunks(READERS_A_MESSAGE);
         replies.extend(parts.map(|part| Reply::Readers(part.to_vec())));
         replies.push(Reply::End);
-        Ok(replies)
+        replies
     }
 
     fn quotas(&self) -> MutexGuard<'_, Quotas> {

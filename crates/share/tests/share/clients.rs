@@ -195,9 +195,10 @@ fn a_user_who_connects_without_end_pushes_nobody_else_out() {
     until("it is heard within its second", || {
         let patient = connect(&name);
         let flood = as_nobody(&[], || (0..200).map(|_| connect(&name)).collect::<Vec<_>>());
-        // The first of them are informed that they made room, so all of them were processed.
-        let (code, _, waiting) = hear(&flood[0]).unwrap().refusal();
-        assert!(code == 11 && waiting <= 64, "{code} {waiting}");
+        // The first of them are informed that they made room, so all of them were processed. Later
+        // ones may be too many for a second.
+        let (code, _, most) = hear(&flood[0]).unwrap().refusal();
+        assert!((code == 11 && most <= 64) || (code == 12 && most == 200), "{code} {most}");
         // If the client is gone, its time must be over.
         let _ = patient.send(&attach(wire::VERSION), &[]);
         let answer = hear(&patient).unwrap();

@@ -32,7 +32,7 @@ pub(crate) fn as_nobody<T: Send>(groups: &[u32], work: impl FnOnce() -> T + Send
 }
 
 /// Runs `work` on a thread as another user, without capabilities.
-fn as_user<T: Send>(number: u32, groups: &[u32], work: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn as_user<T: Send>(number: u32, groups: &[u32], work: impl FnOnce() -> T + Send) -> T {
     let groups: Vec<Gid> = groups.iter().map(|&group| Gid::from_raw(group)).collect();
     thread::scope(|scope| {
         let there = scope.spawn(|| {

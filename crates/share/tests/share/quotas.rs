@@ -1,16 +1,22 @@
 //! Tests that one user's share of a name leaves enough for others, and for the writer.
 
+use std::os::unix::fs::chown;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use burstline_log::{Appended, Meta, Policy, Writer};
+use burstline_log::{Appended, Log, LogConfig, MAX_WINDOW, Meta, Policy, Writer};
 use burstline_share::{
-    AttachConfig, Attachment, Feed, LosslessReaders, Offer, PublishConfig, Refusal, ShareError,
-    query,
+    AttachConfig, Attachment, Feed, LosslessReaders, Offer, PublishConfig, Publisher, Refusal,
+    ShareError, query,
 };
 
-use crate::common::{Directory, append, open, packet, publish, read, refusal, until};
-use crate::permissions::{as_nobody, for_root};
+use crate::common::{
+    Directory, SEGMENT_BYTES, append, config, open, packet, publish, read, refusal, until,
+};
+use crate::permissions::{as_nobody, as_user, for_root};
+use crate::wire::{ask, connect};
 
 /// Another user calls until 100 calls are refused, or the number in `BURSTLINE_STORM`. Those that
 /// are heard must be within its share. Other refusals fail the test, unless `may_be` accepts them.
@@ -165,6 +171,55 @@ fn queries_of_other_users_are_bounded() {
     (0..300).for_each(|_| drop(query(&name).unwrap()));
 }
 
+/// Another user sends nonsense, nothing, or closes at once. Only so many of these are read as it
+/// may connect; the rest is told why, and closed. A third user's queries and attaches are answered.
+#[test]
+fn connects_that_never_ask_are_bounded_and_leave_others_alone() {
+    let Some((_directory, name)) = for_root() else { return };
+    let config = PublishConfig { mode: 0o666, ..PublishConfig::new(&name) };
+    let (_publisher, _log, mut writer) = publish(&config);
+    let most_refused: u64 =
+        std::env::var("BURSTLINE_STORM").map_or(1000, |calls| calls.parse().unwrap());
+    let (mut read_by_it, mut refused, began) = (0_u64, 0, Instant::now());
+    let most = || 200 + 200 * (began.elapsed().as_secs() + 1);
+    let is_over = AtomicBool::new(false);
+    let served = thread::scope(|scope| {
+        let honest = scope.spawn(|| {
+            as_user(40_001, &[], || {
+                let mut served = 0;
+                while !is_over.load(Relaxed) || served < 3 {
+                    query(&name).unwrap();
+                    match open(&name).map(drop).map_err(refusal) {
+                        Ok(()) => served += 1,
+                        // The publisher has not noticed yet that its last readers left.
+                        Err(Refusal::UsersSeats { .. }) => {}
+                        Err(refusal) => panic!("{refusal}"),
+                    }
+                    thread::sleep(Duration::from_millis(20)); // a hundred calls a second at most
+                }
+                served
+            })
+        });
+        as_nobody(&[], || {
+            while refused < most_refused && read_by_it <= most() {
+                drop(connect(&name)); // neither says nor hears anything
+                match ask(&name, &[7; 1000], &[]).expect("an answer").refusal() {
+                    (2, 1000, 0) => read_by_it += 1,
+                    (12, 65_534, 200) => refused += 1,
+                    refusal => panic!("{refusal:?}"),
+                }
+            }
+        });
+        is_over.store(true, Relaxed); // orders no memory
+        honest.join().unwrap()
+    });
+    assert!((1..=most()).contains(&read_by_it), "{read_by_it} were read, at most {}", most());
+    assert!(served >= 3);
+    let mut own = open(&name).unwrap();
+    append(&mut writer, 0, 50);
+    assert_eq!(read(&mut own.readers[0]), 50);
+}
+
 #[test]
 fn one_user_does_not_take_every_seat() {
     let Some((_directory, name)) = for_root() else { return };
@@ -186,6 +241,58 @@ fn one_user_does_not_take_every_seat() {
     let mut own = open(&name).unwrap();
     append(&mut writer, 0, 50);
     assert_eq!(read(&mut own.readers[0]), 50);
+}
+
+/// Publishes logs of 16, 64 and 256 segments as a user of its own. Another user takes all windows
+/// that it gets, the largest first; then root and the owner attach.
+#[test]
+fn one_users_windows_leave_some_for_root_and_the_owner() {
+    const OWNER: u32 = 40_001;
+    if for_root().is_none() {
+        return;
+    }
+    for segments in [16, 64, 256] {
+        let (directory, name) = Directory::with_tap();
+        chown(directory.path(), Some(OWNER), None).unwrap();
+        let bytes = segments * SEGMENT_BYTES;
+        let (log, _writer) = Log::create(LogConfig { bytes, max_readers: 17, ..config() }).unwrap();
+        let publishing = PublishConfig { mode: 0o666, ..PublishConfig::new(&name) };
+        let _publisher =
+            as_user(OWNER, &[], || Publisher::start(&publishing, vec![log.clone()]).unwrap());
+        let open =
+            |window| Attachment::open(&name, &AttachConfig { window, ..AttachConfig::default() });
+        let (most, mut taken) = ((segments - 2) / 2, Vec::new());
+        as_nobody(&[], || {
+            for window in (1..=MAX_WINDOW).rev() {
+                let refused = loop {
+                    match open(window) {
+                        Ok(attachment) => taken.push(attachment),
+                        Err(error) => break refusal(error),
+                    }
+                };
+                let has = log.windows() as u64;
+                match refused {
+                    Refusal::UsersWindows { windows, most } => {
+                        assert_eq!((windows, most), (has + window as u64, has.max(most)));
+                    }
+                    Refusal::UsersSeats { has: 8, most: 8 } => {}
+                    refusal => panic!("{segments}: {refusal}"),
+                }
+            }
+        });
+        assert_eq!(log.windows(), most.div_ceil(2), "half of the half for others");
+        let reserved = ((segments - 2) / 4).min(MAX_WINDOW);
+        // Another user takes what is left for others.
+        let _others = as_user(40_002, &[], || {
+            (1..=MAX_WINDOW)
+                .rev()
+                .flat_map(|window| std::iter::from_fn(move || open(window).ok()))
+                .collect::<Vec<_>>()
+        });
+        assert!(log.windows() <= most && (log.windows() == most || log.readers() == 15));
+        let _root = open(reserved).unwrap();
+        let _owner = as_user(OWNER, &[], || open(reserved)).unwrap();
+    }
 }
 
 #[test]

@@ -14,12 +14,15 @@ use burstline_skip::{skip, without};
 use rustix::fs::memfd_create;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate};
 use rustix::io::{Errno, pwrite};
+use rustix::process::{Gid, Uid};
+use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_res_uid};
 
 use super::view::View;
 use super::*;
 use crate::direct::AlignedBuffer;
 
 const MIB: usize = 1 << 20;
+const NOBODY: u32 = 65_534;
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
 fn request(bytes: usize, pages: PageChoice) -> RegionRequest {
@@ -62,13 +65,66 @@ fn reserved_or_skip(pages: u64) -> Option<Reservation> {
     None
 }
 
+/// Attacks a region as often as `BURSTLINE_ATTACKS` says: from this process, and as another user
+/// from another one. Every time its content is as it was.
 fn assert_sealed(region: &Region) {
-    let bytes = region.bytes();
-    let file = region.file();
+    let (bytes, page) = (region.bytes(), region.placement().page_bytes);
+    let reader = Mapping::attach_read_only(duplicate(region), Some(bytes)).unwrap();
     write(region, 1, 7);
+    for round in 0..attacks() {
+        attack(region.file(), bytes, page);
+        assert_eq!(read(&reader, 1), 7, "nothing was zeroed");
+        write(region, bytes - 1, round as u8);
+        assert_eq!(read(&reader, bytes - 1), round as u8, "the writer still writes");
+    }
+    if !rustix::process::geteuid().is_root() {
+        return without("another user attacks nothing: it takes root to act as one");
+    }
+    let attacked = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "memory::tests::role_attack_as_nobody", "--ignored", "--nocapture"])
+        .env("BURSTLINE_ATTACKED", format!("{bytes} {page} {}", std::process::id()))
+        .stdin(Stdio::from(duplicate(region)))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&attacked.stdout);
+    let is_told = said.contains(&format!("attacked {} times as 65534", attacks()));
+    assert!(attacked.status.success() && is_told, "{said}");
+    assert_eq!(read(&reader, 1), 7, "nothing was zeroed");
+}
+
+fn attacks() -> u64 {
+    std::env::var("BURSTLINE_ATTACKS").map_or(10, |attacks| attacks.parse().unwrap())
+}
+
+/// Not a test: a process of another user, which has the file of a region as its standard input.
+#[test]
+#[ignore = "the tests of sealed regions run it"]
+fn role_attack_as_nobody() {
+    let Ok(text) = std::env::var("BURSTLINE_ATTACKED") else { return };
+    let numbers: Vec<usize> = text.split(' ').map(|number| number.parse().unwrap()).collect();
+    let [bytes, page, owner] = numbers[..] else { panic!("{text}") };
+    let nobody = || {
+        set_thread_groups(&[]).unwrap();
+        set_thread_gid(Gid::from_raw(NOBODY)).unwrap();
+        let user = Uid::from_raw(NOBODY);
+        set_thread_res_uid(user, user, user).unwrap();
+        let input = std::io::stdin();
+        for _ in 0..attacks() {
+            attack(input.as_fd(), bytes, page);
+        }
+        // Nor does it get at the memory by its owner's process.
+        let mut open = fs::OpenOptions::new();
+        let owners = open.write(true).open(format!("/proc/{owner}/mem"));
+        assert_eq!(owners.unwrap_err().raw_os_error(), Some(libc::EACCES));
+    };
+    thread::scope(|scope| scope.spawn(nobody).join().unwrap());
+    println!("\nattacked {} times as {NOBODY}", attacks());
+}
+
+/// Tries to change the content or the size of a region by its file, in each way that there is.
+fn attack(file: BorrowedFd<'_>, bytes: usize, page: usize) {
     assert_eq!(ftruncate(file, 0), Err(Errno::PERM), "shrink");
     assert_eq!(ftruncate(file, 2 * bytes as u64), Err(Errno::PERM), "grow");
-    let page = region.placement().page_bytes;
     assert_eq!(View::map(file, bytes, page, true).err(), Some(Errno::PERM), "map for writing");
     let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     assert_eq!(fallocate(file, punch, 0, bytes as u64), Err(Errno::PERM), "punch a hole");
@@ -85,11 +141,6 @@ fn assert_sealed(region: &Region) {
     let emptied = fs::OpenOptions::new().write(true).truncate(true).open(&path);
     assert_eq!(emptied.err().and_then(|error| error.raw_os_error()), Some(libc::EPERM), "O_TRUNC");
     assert_mapping_stays_read_only(file, bytes, page);
-
-    let reader = Mapping::attach_read_only(duplicate(region), Some(bytes)).unwrap();
-    assert_eq!(read(&reader, 1), 7, "nothing was zeroed");
-    write(region, bytes - 1, 9);
-    assert_eq!(read(&reader, bytes - 1), 9, "the writer still writes");
 }
 
 /// Tries what a reader could attempt with the mapping it gets.
