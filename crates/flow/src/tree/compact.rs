@@ -16,6 +16,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use burstline_sys::folder;
 use burstline_sys::inode::{open_own, open_regular};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
@@ -120,8 +121,7 @@ fn compact_folder(
 ) -> Result<(), TreeError> {
     let failed = |error| TreeError::io("compact", folder, error);
     let mut names = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
+    for name in folder::names(folder).map_err(failed)? {
         names.extend(name.to_str().filter(|name| is_part(name)).map(str::to_owned));
     }
     names.sort();

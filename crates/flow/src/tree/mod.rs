@@ -38,7 +38,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use burstline_sys::late;
+use burstline_sys::{folder, late};
 
 pub use columns::{SCHEMA, SCHEMA_VERSION};
 pub use compact::{Compacted, compact, compact_telling};
@@ -213,13 +213,11 @@ fn remove_hidden(root: &Path, sensor: &SensorName) -> io::Result<()> {
         if !folder.ends_with(format!("sensor={}", sensor.as_str())) {
             continue;
         }
-        for entry in fs::read_dir(&folder)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            let is_file = !entry.file_type()?.is_dir();
-            if is_file && name.starts_with(".part-") && name.ends_with(".tmp") {
-                fs::remove_file(entry.path())?;
+        for name in folder::names(&folder)? {
+            let (path, name) = (folder.join(&name), name.to_string_lossy());
+            let is_unfinished = name.starts_with(".part-") && name.ends_with(".tmp");
+            if is_unfinished && !fs::symlink_metadata(&path)?.is_dir() {
+                fs::remove_file(path)?;
             }
         }
     }
@@ -232,10 +230,9 @@ fn sensor_folders(root: &Path) -> io::Result<Vec<PathBuf>> {
     for prefix in ["date=", "hour=", "sensor="] {
         let mut deeper = Vec::new();
         for folder in folders {
-            for entry in fs::read_dir(folder)? {
-                let entry = entry?;
-                let path = entry.path();
-                if entry.file_name().to_string_lossy().starts_with(prefix) && path.is_dir() {
+            for name in folder::names(&folder)? {
+                let path = folder.join(&name);
+                if name.as_encoded_bytes().starts_with(prefix.as_bytes()) && path.is_dir() {
                     deeper.push(path);
                 }
             }
