@@ -1,8 +1,16 @@
 //! Any bytes as a file: plain, compressed, in segments. Reading, checking and mending it ends,
 //! and every packet is accounted for.
 //!
-//! An input is a byte that says what is done and whether checksums of segments are put right first,
-//! and the file.
+//! An input is a byte and the file. The byte says what is done and how large segments are. It also
+//! says whether they are made whole first, with the checksums that a fuzzer does not guess:
+//!
+//! ```text
+//!   bit 7   segments are made whole        bits 2..=6   their size: 4 KiB << (number % 13)
+//!                                          bits 0..=1   look, read, mend, index
+//! ```
+//!
+//! Inputs are shorter than large segments. So each 4 KiB of an input become a segment of that size
+//! when they are made whole: zeros fill its closing block. That stops at [`WHOLE_BYTES`].
 #![no_main]
 
 use std::fs::File;
@@ -16,23 +24,38 @@ use burstline_wire::crc32c;
 use burstline_wire::files::{SegmentIndex, Trailer};
 use libfuzzer_sys::fuzz_target;
 
+/// The smallest segment.
+const LEAST_BYTES: usize = 4096;
+
+/// The largest segment, and the most that a file is stretched to.
+const WHOLE_BYTES: usize = 16 << 20;
+
 /// A trailer and the length behind it, at a segment's end.
 const TAIL_BYTES: usize = Trailer::BYTES + 4;
+
+/// Where a trailer has the size of its segment, the end of its blocks, and its sketch's size.
+const SIZE_AT: usize = 12;
+const BLOCKS_END_AT: usize = 20;
+const SKETCH_AT: usize = 120;
+
+/// The closing block of a segment. Source: docs/format.md
+const CLOSING_BLOCK: [u8; 4] = 0x8000_0001_u32.to_le_bytes();
 
 fuzz_target!(|data: &[u8]| {
     let Some((&how, file)) = data.split_first() else {
         return;
     };
-    let mut file = file.to_vec();
-    if how & 0x80 != 0 {
-        seal(&mut file);
-    }
+    let segment_bytes = LEAST_BYTES << (how >> 2 & 0x1f) % 13;
+    let file = match how & 0x80 {
+        0 => file.to_vec(),
+        _ => whole(file, segment_bytes),
+    };
     let (_held, path) = in_memory(&file);
     match how & 3 {
         0 => look(&path),
         1 => read(&path),
         2 => mend(&path),
-        _ => index(&file),
+        _ => index(&file, segment_bytes),
     }
 });
 
@@ -44,21 +67,43 @@ fn in_memory(bytes: &[u8]) -> (File, String) {
     (file, path)
 }
 
-/// Puts the checksums of every segment right: a fuzzer does not guess them.
-fn seal(file: &mut [u8]) {
-    for segment in file.chunks_exact_mut(4096) {
-        let (own, all) = (4096 - 12, 4096 - 8);
-        let trailer = 4096 - TAIL_BYTES;
-        if !segment[trailer..].starts_with(&Trailer::MAGIC) {
-            continue;
+/// Makes a segment of each 4 KiB that have a trailer. What is behind [`WHOLE_BYTES`] stays so.
+fn whole(file: &[u8], segment_bytes: usize) -> Vec<u8> {
+    let mut made = Vec::with_capacity(file.len());
+    for part in file.chunks(LEAST_BYTES) {
+        let has_room = made.len() + segment_bytes <= WHOLE_BYTES || segment_bytes == LEAST_BYTES;
+        let trailer = part.len().checked_sub(TAIL_BYTES).map_or(&[][..], |at| &part[at..]);
+        match trailer.starts_with(&Trailer::MAGIC) && part.len() == LEAST_BYTES && has_room {
+            true => made.extend(segment_of(part, segment_bytes)),
+            false => made.extend(part),
         }
-        // No sketch: it counts as zeros, and has a checksum too.
-        segment[trailer + 120..][..4].fill(0);
-        let sum = crc32c::crc32c(&segment[trailer..own]);
-        segment[own..][..4].copy_from_slice(&sum.to_le_bytes());
-        let sum = crc32c::crc32c(&segment[..all]);
-        segment[all..][..4].copy_from_slice(&sum.to_le_bytes());
     }
+    made
+}
+
+/// Stretches 4 KiB to a segment, and puts its lengths and checksums right.
+fn segment_of(part: &[u8], bytes: usize) -> Vec<u8> {
+    let set = |segment: &mut [u8], at: usize, value: u32| {
+        segment[at..][..4].copy_from_slice(&value.to_le_bytes());
+    };
+    let mut segment = part.to_vec();
+    let trailer = LEAST_BYTES - TAIL_BYTES;
+    if bytes > LEAST_BYTES {
+        let end = *part[trailer + BLOCKS_END_AT..].first_chunk().expect("a trailer is longer");
+        let end = (u32::from_le_bytes(end) as usize).min(trailer - 8);
+        segment[end..][..4].copy_from_slice(&CLOSING_BLOCK);
+        set(&mut segment, end + 4, (bytes - end) as u32);
+        set(&mut segment, LEAST_BYTES - 4, (bytes - end) as u32);
+        set(&mut segment, trailer + SIZE_AT, bytes as u32);
+        segment.splice(end + 8..end + 8, std::iter::repeat_n(0, bytes - LEAST_BYTES));
+    }
+    // No sketch: it counts as zeros, and has a checksum too.
+    set(&mut segment, bytes - TAIL_BYTES + SKETCH_AT, 0);
+    let sum = crc32c::crc32c(&segment[bytes - TAIL_BYTES..bytes - 12]);
+    set(&mut segment, bytes - 12, sum);
+    let sum = crc32c::crc32c(&segment[..bytes - 8]);
+    set(&mut segment, bytes - 8, sum);
+    segment
 }
 
 fn reader(path: &str) -> Option<CaptureReader> {
@@ -96,8 +141,8 @@ fn mend(path: &str) {
     }
 }
 
-fn index(file: &[u8]) {
-    for segment in file.chunks(4096) {
+fn index(file: &[u8], segment_bytes: usize) {
+    for segment in file.chunks(segment_bytes) {
         let Ok(index) = SegmentIndex::parse(segment) else { continue };
         let entries = index.entries().inspect(|entry| {
             assert_eq!(index.packet(entry).len(), entry.captured_length as usize);

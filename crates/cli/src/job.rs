@@ -1,5 +1,6 @@
 //! Runs a job of the engine on another thread and shows its progress.
 
+use std::panic::resume_unwind;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -317,6 +318,15 @@ pub(crate) fn start<'s>(
 ) -> Result<(), EngineError> {
     let started = thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work);
     started.map(drop).map_err(|error| EngineError::Thread { name: name.to_owned(), error })
+}
+
+/// Runs work on a thread of its own, and waits for it. What the thread gives up, this one keeps.
+pub(crate) fn apart<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+    thread::scope(|scope| {
+        let started = thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work);
+        let started = started.map_err(|error| EngineError::Thread { name: name.to_owned(), error });
+        Ok(started?.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    })
 }
 
 /// Shows a job until it ends.

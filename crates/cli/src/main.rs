@@ -10,7 +10,8 @@
 //! - I1: with `--json` standard output carries only JSON objects; with `-w -` it carries only the
 //!   capture.
 //! - I2: an error is one line on standard error: `burstline: what failed, with its numbers`.
-//! - I3: no state of the environment makes it panic, including a closed standard output.
+//! - I3: no state of the environment makes it panic, including a closed standard output. A panic of
+//!   any thread is a defect, and ends the process.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -28,7 +29,7 @@ mod verbs;
 mod view;
 mod words;
 
-use process::{confinement, reader, signals, supervised, wall_clock};
+use process::{confinement, panics, reader, signals, supervised, wall_clock};
 
 use std::process::ExitCode;
 
@@ -38,6 +39,7 @@ use args::{Cli, Typed, Verb};
 use failure::Failure;
 
 fn main() -> ExitCode {
+    panics::end_the_process();
     // Almost free now; once there are threads, the first log would wait 15 ms for it.
     burstline_sys::barrier::register();
     let typed = match Cli::read() {

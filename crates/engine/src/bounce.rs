@@ -32,6 +32,7 @@ use crate::runtime::{self, Crew, Job, Post, Tally};
 use crate::{EngineError, PortReport, Report, Run, Threads};
 use carry::Carry;
 pub use checked::open_inline;
+pub use worker::Counted;
 use worker::{CrossingState, Worker};
 
 /// The outcome of a bounce.
@@ -43,6 +44,8 @@ pub struct Bounced {
     pub treatment: Treatment,
     /// Where the frames of each direction were at the end, if packets stayed in their frames.
     pub frames: Vec<Census>,
+    /// What was found when they were counted meanwhile, a direction each.
+    pub counted: Vec<Counted>,
     /// The outcome of verdicts, if packets waited for them.
     pub inline: Option<InlineReport>,
 }
@@ -110,7 +113,8 @@ fn stage_name(index: usize) -> String {
 
 fn conclude(job: &Job<'_>, crew: Crew<Vec<CrossingState>, ()>) -> Bounced {
     let mut ending = job.ending();
-    let (mut rows, mut stages, mut frames) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut rows, mut stages) = (Vec::new(), Vec::new());
+    let (mut frames, mut counted) = (Vec::new(), Vec::new());
     let mut treatment = Treatment::default();
     for (index, worker) in crew.front.iter().enumerate() {
         let (mut through, mut lost) = (Tally::default(), 0);
@@ -121,7 +125,9 @@ fn conclude(job: &Job<'_>, crew: Crew<Vec<CrossingState>, ()>) -> Bounced {
             ending.bytes_copied += account.bytes_copied;
             let name = &lane.crossing.info().name;
             rows.push((lane.index, PortReport::new(name, &account, &carried, &Default::default())));
-            frames.extend(lane.crossing.census());
+            let census = lane.crossing.census();
+            counted.extend(census.map(|_| lane.counted));
+            frames.extend(census);
             let found = lane.crossing.treatment();
             let so_far = treatment.found;
             treatment = Treatment { found: so_far.and(&found.found), ..found };
@@ -141,5 +147,5 @@ fn conclude(job: &Job<'_>, crew: Crew<Vec<CrossingState>, ()>) -> Bounced {
         report.timestamp.source = lane.crossing.info().timestamps.name().to_owned();
         report.errors.extend(lane.error);
     }
-    Bounced { report, treatment, frames, inline: None }
+    Bounced { report, treatment, frames, counted, inline: None }
 }

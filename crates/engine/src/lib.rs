@@ -86,7 +86,7 @@ pub use balance::{
     BalanceOptions, BalanceReport, Distribution, Elephant, GroupReport, LogHome, Mode, WORKERS_MAX,
     WorkerReport, balance, worker_of,
 };
-pub use bounce::{Bounced, bounce, open_bounce, open_inline};
+pub use bounce::{Bounced, Counted, bounce, open_bounce, open_inline};
 pub use burstline_log::Policy;
 pub use capture::{FlightOptions, capture, capture_flight, merge, merge_shared};
 pub use count::{count, count_verified, run_to_completion};

@@ -94,16 +94,20 @@ impl SocketFile {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Removes the name, unless it is another publisher's by now.
+    fn remove(&self) -> io::Result<()> {
+        let found = late::symlink_metadata(&self.path)?;
+        if FileId::of(&found) == self.id { late::remove_file(&self.path) } else { Ok(()) }
+    }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let found = late::symlink_metadata(&self.path);
-        if found.is_ok_and(|found| FileId::of(&found) == self.id) {
-            // If the directory is no longer writable, a dead socket stays, which the next publisher
-            // replaces.
-            let _ = late::remove_file(&self.path);
-        }
+        // The kernel may refuse a call for a moment, as with EINTR or without memory: once more. If
+        // the directory is no longer writable, a dead socket stays, which the next publisher
+        // replaces.
+        let _ = self.remove().or_else(|_| self.remove());
     }
 }
 

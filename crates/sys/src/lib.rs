@@ -63,7 +63,7 @@ mod sockets;
 mod waiting;
 
 pub use cores::{affinity, barrier, caches, distance, prefetch, scheduling, topology};
-pub use files::{claim, direct, inode, kept, late, lent, locked, mounts, temporary};
+pub use files::{claim, direct, folder, inode, kept, late, lent, locked, mounts, temporary};
 pub use network::{
     counters, device, filter, interface, links, namespace, netlink, pcap, rising, tap,
 };

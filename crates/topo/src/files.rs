@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use burstline_sys::affinity::{CORES_MAX, CoreId, parse_cores};
+use burstline_sys::folder;
 
 /// A folder that replaces `/`.
 #[derive(Clone, Debug)]
@@ -65,9 +66,8 @@ impl Files {
 
     /// Returns the names in a folder, sorted; empty if it does not exist.
     pub(crate) fn names(&self, path: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.path(path)).into_iter().flatten().flatten();
-        let mut names: Vec<_> =
-            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let names = folder::names(&self.path(path)).into_iter().flatten();
+        let mut names: Vec<_> = names.filter_map(|name| name.into_string().ok()).collect();
         names.sort();
         names
     }

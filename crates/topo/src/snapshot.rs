@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use burstline_sys::folder;
 use burstline_sys::temporary::TemporaryFolder;
 
 /// The files of a snapshot. A `*` stands for any name; `..` after `device` is the device that a
@@ -183,8 +184,8 @@ fn gather(
     let fitting = match part.split_once('*') {
         None => vec![part.to_owned()],
         Some((prefix, _)) => {
-            let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-            let found = entries.filter_map(|entry| entry.file_name().into_string().ok());
+            let found = folder::names(&folder).into_iter().flatten();
+            let found = found.filter_map(|name| name.into_string().ok());
             found.filter(|name| name.starts_with(prefix)).collect()
         }
     };

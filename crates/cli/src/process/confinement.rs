@@ -24,13 +24,11 @@ mod places;
 mod wants;
 
 use std::ffi::OsString;
-use std::fs;
 use std::io;
 use std::os::unix::fs::chown;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
 
 use burstline_port::{BeforeFiles, load_for_job};
 use burstline_sys::direct::keep_rings;
@@ -43,10 +41,11 @@ use burstline_sys::privileges::{
     self, Access, CallFilter, Confinement, LateFiles, Need, Refusal, Ruleset,
 };
 use burstline_sys::users::{self, Account};
-use burstline_sys::{limits, pcap};
+use burstline_sys::{folder, limits, pcap};
 
 use crate::args::{FetchArgs, JobArgs, Verb};
 use crate::failure::{Failure, complain};
+use crate::job::apart;
 use crate::serving::{Places, Server};
 use crate::verbs::{Opens, serve_door};
 pub(crate) use engine::with_engine;
@@ -136,8 +135,8 @@ pub(crate) fn name_demo(
 /// Makes a user the owner of a folder and of the files in it.
 fn give_folder(folder: &Path, user: &Account) -> io::Result<()> {
     let give = |path: &Path| chown(path, Some(user.user), Some(user.group));
-    for file in fs::read_dir(folder)? {
-        give(&file?.path())?;
+    for name in folder::names(folder)? {
+        give(&folder.join(name))?;
     }
     give(folder)
 }
@@ -302,8 +301,7 @@ fn name_successor(named: Option<&Account>) -> Result<(), Failure> {
 /// Checks on a separate thread that switching to the named user works.
 fn try_successor(named: Option<&Account>) -> Result<(), Failure> {
     let Some(account) = named else { return Ok(()) };
-    let tried = thread::scope(|scope| scope.spawn(privileges::give_up).join());
-    tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(|error| {
+    apart("successor", privileges::give_up)?.map_err(|error| {
         Failure::new(format!(
             "-Z {}: this process, of user {}, cannot become user {}: {error}; run it as root, or \
              without -Z",

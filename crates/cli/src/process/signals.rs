@@ -29,9 +29,9 @@ use std::time::Duration;
 use burstline_sys::privileges;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
-use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
+use super::heard::Heard;
 use crate::failure::{Failure, complain};
 
 /// Signals within this time after the first count as the same signal.
@@ -59,8 +59,7 @@ pub(crate) fn stop_flag(is_quiet: bool) -> Result<Arc<AtomicBool>, Failure> {
     for signal in [SIGUSR2, SIGXFSZ] {
         caught(signal, flag::register(signal, Arc::new(AtomicBool::new(false))))?;
     }
-    let heard = Signals::new(ending.into_iter().chain([SIGUSR1]));
-    let heard = heard.map_err(|error| Failure::new(format!("catch signals: {error}")))?;
+    let heard = Heard::new(ending.into_iter().chain([SIGUSR1]))?;
     let (ready, is_ready) = mpsc::channel::<()>();
     let listener = thread::Builder::new().name("signals".to_owned()).spawn(move || {
         // Dropping privileges fails only under a system call filter. Then the job's own threads
@@ -88,10 +87,10 @@ fn caught<T>(signal: i32, registered: std::io::Result<T>) -> Result<(), Failure>
 }
 
 /// Processes signals until the process ends. Handlers set `has_come` for those that end it.
-fn listen(mut heard: Signals, has_come: &Arc<AtomicBool>, is_quiet: bool) {
+fn listen(heard: Heard, has_come: &Arc<AtomicBool>, is_quiet: bool) -> ! {
     let is_armed = Arc::new(AtomicBool::new(false));
     let mut timer: Option<Timer> = None;
-    for signal in heard.forever() {
+    heard.listen(|signal| {
         if signal == SIGUSR1 {
             answer();
         } else if let Some(timer) = &timer {
@@ -106,7 +105,7 @@ fn listen(mut heard: Signals, has_come: &Arc<AtomicBool>, is_quiet: bool) {
                 say(format!("finishing; {how} again after 1 s to abandon"));
             }
         }
-    }
+    })
 }
 
 /// A thread that waits for the second signal to say the last line: it is there before memory may be

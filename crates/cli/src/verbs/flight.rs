@@ -12,6 +12,7 @@ use burstline_sys::privileges;
 
 use crate::args::{CaptureArgs, FormatArgs, NOTHING, Trigger};
 use crate::failure::Failure;
+use crate::job::apart;
 use crate::paths::address_of;
 use crate::signals;
 
@@ -119,9 +120,7 @@ impl Names {
             Ok(())
         };
         // On a separate thread, so that only that one loses its privileges.
-        let outcome = std::thread::scope(|scope| scope.spawn(attempt).join());
-        let outcome: Result<(), PortError> =
-            outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let outcome: Result<(), PortError> = apart("remove", attempt)?;
         outcome.map_err(|error| {
             let mend = match keeps_privileges {
                 true => "",

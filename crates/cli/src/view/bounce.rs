@@ -27,6 +27,10 @@ pub(super) fn text(text: &mut String, bounced: &Bounced, is_whole: bool) {
     if let Some(inline) = &bounced.inline {
         inline::text(text, inline, is_whole);
     }
+    let meanwhile = bounced.counted.iter().filter(|counted| counted.least < 0);
+    for counted in meanwhile {
+        let _ = writeln!(text, "frames   {} IN TWO PLACES meanwhile", -counted.least);
+    }
     for census in bounced.frames.iter().filter(|census| is_whole || census.elsewhere() != 0) {
         let elsewhere = match census.elsewhere() {
             0 => "all accounted for".to_owned(),
@@ -43,7 +47,7 @@ pub(super) fn text(text: &mut String, bounced: &Bounced, is_whole: bool) {
 /// Returns the results as JSON.
 pub(super) fn json(bounced: &Bounced) -> Value {
     let (treatment, found) = (&bounced.treatment, &bounced.treatment.found);
-    let frames = bounced.frames.iter().map(|census| {
+    let frames = bounced.frames.iter().zip(&bounced.counted).map(|(census, counted)| {
         json!({
             "frames": census.frames,
             "fill": census.fill,
@@ -52,6 +56,11 @@ pub(super) fn json(bounced: &Bounced) -> Value {
             "tx": census.tx,
             "completion": census.completion,
             "elsewhere": census.elsewhere(),
+            "counted": {
+                "times": counted.times,
+                "least": counted.least,
+                "most": counted.most,
+            },
         })
     });
     json!({

@@ -7,3 +7,4 @@ mod balance;
 mod balance_flows;
 mod balance_live;
 mod conversations;
+mod mutated;

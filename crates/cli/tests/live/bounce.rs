@@ -74,6 +74,9 @@ fn assert_frames(report: &Value, directions: usize) {
         let number = |key: &str| census[key].as_u64().unwrap();
         let found: u64 = ["fill", "rx", "held", "tx", "completion"].map(number).iter().sum();
         assert_eq!((number("frames"), number("elsewhere")), (found, 0), "{census}");
+        let counted = |key: &str| census["counted"][key].as_i64().unwrap();
+        assert!(counted("times") > 0 && counted("least") == 0, "{census}");
+        assert!(counted("most") <= found as i64, "{census}");
     }
 }
 

@@ -4,6 +4,7 @@
 mod support;
 
 mod bounce;
+mod calls;
 mod flight;
 mod live;
 mod losses;

@@ -17,6 +17,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use burstline_sys::folder;
 use burstline_sys::inode::{open_own, open_regular};
 use burstline_sys::late::Opening;
 use parquet::errors::ParquetError;
@@ -122,8 +123,7 @@ fn compact_folder(
 ) -> Result<(), TreeError> {
     let failed = |error| TreeError::io("compact", folder, error);
     let mut names = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
+    for name in folder::names(folder).map_err(failed)? {
         names.extend(name.to_str().filter(|name| is_part(name)).map(str::to_owned));
     }
     names.sort();

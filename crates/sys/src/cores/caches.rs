@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::affinity::{CoreId, parse_cores};
+use crate::folder;
 
 const CORES: &str = "/sys/devices/system/cpu";
 
@@ -27,10 +28,10 @@ pub fn of_first_core() -> Vec<Cache> {
 /// Returns the data caches of the core whose folder is `folder`, the smallest level first. Caches
 /// of unknown size, level or type are left out.
 pub fn of_core(folder: &Path) -> Vec<Cache> {
-    let entries = fs::read_dir(folder.join("cache")).into_iter().flatten().flatten();
-    let folders = entries.map(|entry| entry.path()).filter(|path| {
-        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"index"))
-    });
+    let caches = folder.join("cache");
+    let names = folder::names(&caches).into_iter().flatten();
+    let names = names.filter(|name| name.as_encoded_bytes().starts_with(b"index"));
+    let folders = names.map(|name| caches.join(name));
     let mut caches: Vec<_> = folders.filter_map(|folder| read(&folder)).collect();
     caches.sort_by_key(|cache| cache.level);
     caches

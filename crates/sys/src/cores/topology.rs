@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use crate::affinity::{CoreId, parse_cores};
+use crate::folder;
 use crate::memory::NodeId;
 
 const SYS: &str = "/sys";
@@ -152,8 +153,8 @@ pub fn node_of(core: CoreId) -> Option<NodeId> {
 /// A kernel with NUMA puts a link to the core's node into the core's folder. Source:
 /// drivers/base/node.c, `register_cpu_under_node`.
 fn node_below(root: &Path, core: CoreId) -> Option<NodeId> {
-    let folder = root.join(format!("devices/system/cpu/cpu{core}"));
-    let names = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.file_name());
+    let directory = root.join(format!("devices/system/cpu/cpu{core}"));
+    let names = folder::names(&directory).ok()?.into_iter();
     let node = |name: OsString| name.to_str()?.strip_prefix("node")?.parse().ok();
     Some(NodeId(names.filter_map(node).next().unwrap_or(0)))
 }
@@ -222,8 +223,8 @@ fn pools(root: &Path, node: Option<NodeId>) -> PathBuf {
 }
 
 fn read_pools(directory: &Path) -> Result<Vec<HugePages>, TopologyError> {
-    let entries = match fs::read_dir(directory) {
-        Ok(entries) => entries,
+    let names = match folder::names(directory) {
+        Ok(names) => names,
         // A kernel without huge pages has no such directory.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => {
@@ -231,9 +232,8 @@ fn read_pools(directory: &Path) -> Result<Vec<HugePages>, TopologyError> {
         }
     };
     let mut pools = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(|source| TopologyError { path: directory.to_owned(), source })?;
-        pools.push(HugePages::read(&entry.path())?);
+    for name in names {
+        pools.push(HugePages::read(&directory.join(name))?);
     }
     pools.sort_by_key(|pool| pool.page_bytes);
     Ok(pools)

@@ -21,9 +21,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use rustix::fs::{Dir, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::retry_on_intr;
 
+use crate::folder;
 use crate::helper;
 use crate::inode::Inode;
 use crate::kept;
@@ -182,16 +183,7 @@ pub fn exists(path: &Path) -> bool {
 /// # Errors
 /// Errors from the kernel.
 pub fn names_in(folder: &Path) -> io::Result<Vec<OsString>> {
-    let folder = open_folder(folder)?;
-    let mut names = Vec::new();
-    for entry in Dir::new(folder)? {
-        let entry = entry?;
-        let name = OsStr::from_bytes(entry.file_name().to_bytes());
-        if name != "." && name != ".." {
-            names.push(name.to_owned());
-        }
-    }
-    Ok(names)
+    folder::names_of(open_folder(folder)?.into())
 }
 
 /// Removes a file.

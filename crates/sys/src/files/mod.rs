@@ -2,6 +2,7 @@
 
 pub mod claim;
 pub mod direct;
+pub mod folder;
 pub mod inode;
 pub mod kept;
 pub mod late;

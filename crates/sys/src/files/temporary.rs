@@ -15,6 +15,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use crate::folder;
 use crate::late::Opening;
 use crate::users::effective_user;
 
@@ -113,20 +114,19 @@ pub fn remove_abandoned(prefix: &str, successors: &[u32]) {
 }
 
 fn remove_abandoned_in(place: &Path, prefix: &str, own: u32, successors: &[u32]) {
-    let (Ok(found), Ok(entries)) = (fs::metadata(place), fs::read_dir(place)) else { return };
+    let (Ok(found), Ok(names)) = (fs::metadata(place), folder::names(place)) else { return };
     // Elsewhere others could move a folder of this user to such a name.
     let is_sticky = found.mode() & 0o1000 != 0;
     if ![0, own].contains(&found.uid()) || (found.mode() & 0o022 != 0 && !is_sticky) {
         return;
     }
     let is_owner = |user: u32| user == own || (own == 0 && successors.contains(&user));
-    for entry in entries.flatten() {
-        let name = entry.file_name();
+    for name in names {
         let number = name.to_str().and_then(|name| name.strip_prefix(prefix));
         let is_random =
             |number: &str| number.len() == 16 && u64::from_str_radix(number, 16).is_ok();
         if number.is_some_and(is_random) {
-            let _ = remove_if_abandoned(&entry.path(), is_owner);
+            let _ = remove_if_abandoned(&place.join(&name), is_owner);
         }
     }
 }

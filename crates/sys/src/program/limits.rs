@@ -4,11 +4,14 @@
 //! `RLIMIT_MEMLOCK`. The limit has two parts. The soft one applies, and a process may raise it up
 //! to the hard one. Root (`CAP_SYS_RESOURCE`) may raise both.
 //!
+//! A filter of system calls may refuse to tell a limit. Then this module answers as if there were
+//! none: calls that exceed it fail, and say so.
+//!
 //! Source: getrlimit(2).
 
-use std::io;
+use std::{io, mem};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// A limit that is too low.
 #[derive(Debug, thiserror::Error)]
@@ -27,13 +30,32 @@ pub enum LimitError {
         limit_bytes: u64,
     },
     /// The system call failed for another reason.
-    #[error("setrlimit: {0}")]
+    #[error("limits of the process: {0}")]
     System(io::Error),
+}
+
+/// Reads a limit of this process. Unlike `rustix::process::getrlimit` it can fail.
+fn limit(resource: Resource) -> io::Result<Rlimit> {
+    let mut found = mem::MaybeUninit::<libc::rlimit>::uninit();
+    // SAFETY: the kernel writes to `found` if it succeeds, and writes nothing else.
+    let result = unsafe { libc::getrlimit(resource as _, found.as_mut_ptr()) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has succeeded, so it has written both numbers.
+    let found = unsafe { found.assume_init() };
+    let bound = |value| (value != libc::RLIM_INFINITY).then_some(value);
+    Ok(Rlimit { current: bound(found.rlim_cur), maximum: bound(found.rlim_max) })
+}
+
+/// Reads the soft limit of this process.
+fn soft(resource: Resource) -> Option<u64> {
+    limit(resource).ok().and_then(|limit| limit.current)
 }
 
 /// Returns the bytes that this process may lock; `None` means no limit.
 pub fn locked_memory_bytes() -> Option<u64> {
-    getrlimit(Resource::Memlock).current
+    soft(Resource::Memlock)
 }
 
 /// Limits on a process's locked memory; `None` means no limit.
@@ -48,19 +70,21 @@ pub struct LockedMemory {
 impl LockedMemory {
     /// Reads the limits of this process.
     pub fn of_this_process() -> Self {
-        let limit = getrlimit(Resource::Memlock);
-        Self { now_bytes: limit.current, most_bytes: limit.maximum }
+        match limit(Resource::Memlock) {
+            Ok(limit) => Self { now_bytes: limit.current, most_bytes: limit.maximum },
+            Err(_) => Self { now_bytes: None, most_bytes: None },
+        }
     }
 }
 
 /// Returns the maximum size of a file that this process writes, in bytes; `None` means no limit.
 pub fn file_bytes() -> Option<u64> {
-    getrlimit(Resource::Fsize).current
+    soft(Resource::Fsize)
 }
 
 /// Returns the maximum number of open descriptors of this process; `None` means no limit.
 pub fn open_files() -> Option<u64> {
-    getrlimit(Resource::Nofile).current
+    soft(Resource::Nofile)
 }
 
 /// Returns whether an error means too many descriptors: of this process, of the system, or of this
@@ -74,9 +98,10 @@ pub fn is_out_of_descriptors(error: &io::Error) -> bool {
 
 /// Raises the soft limit on descriptors to the hard limit, and returns it; `None` means no limit.
 pub fn raise_open_files() -> Option<u64> {
-    let limit = getrlimit(Resource::Nofile);
-    // If refused, the old limit stays.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    if let Ok(limit) = limit(Resource::Nofile) {
+        // If refused, the old limit stays.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    }
     open_files()
 }
 
@@ -84,9 +109,10 @@ pub fn raise_open_files() -> Option<u64> {
 /// hard limit. A thread that has given up `CAP_IPC_LOCK` then may still lock memory, and have a
 /// device pin it.
 pub fn lift_locked_memory() {
-    let limit = getrlimit(Resource::Memlock);
     let lifted = Rlimit { current: None, maximum: None };
-    if setrlimit(Resource::Memlock, lifted).is_err() {
+    if setrlimit(Resource::Memlock, lifted).is_err()
+        && let Ok(limit) = limit(Resource::Memlock)
+    {
         // If refused, too, the old limit stays.
         let _ = setrlimit(Resource::Memlock, Rlimit { current: limit.maximum, ..limit });
     }
@@ -96,7 +122,7 @@ pub fn lift_locked_memory() {
 /// priority. Returns whether they may take it.
 pub fn allow_priority(priority: u8) -> bool {
     let most = u64::from(priority);
-    let limit = getrlimit(Resource::Rtprio);
+    let Ok(limit) = limit(Resource::Rtprio) else { return false };
     let is_enough = |limit: Option<u64>| limit.is_none_or(|limit| limit >= most);
     if is_enough(limit.current) {
         return true;
@@ -112,7 +138,7 @@ pub fn allow_priority(priority: u8) -> bool {
 /// # Errors
 /// [`LimitError::LockedMemory`] if the process may not raise the limit so far.
 pub fn allow_locked_memory(needed_bytes: u64) -> Result<(), LimitError> {
-    let limit = getrlimit(Resource::Memlock);
+    let limit = limit(Resource::Memlock).map_err(LimitError::System)?;
     if limit.current != limit.maximum {
         let raised = Rlimit { current: limit.maximum, ..limit };
         setrlimit(Resource::Memlock, raised).map_err(|error| LimitError::System(error.into()))?;
@@ -133,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_limit_is_as_high_as_it_may_be_and_higher_if_root_needs_it() {
-        let limit = getrlimit(Resource::Memlock);
+        let limit = limit(Resource::Memlock).unwrap();
         allow_locked_memory(1).unwrap();
         assert_eq!(locked_memory_bytes(), limit.maximum, "the next one needs some, too");
         let Some(before) = limit.maximum else { return };

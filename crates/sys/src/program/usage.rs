@@ -10,7 +10,11 @@
 //!
 //! Source: getrusage(2), proc_pid_status(5), proc_stat(5).
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::{fs, io};
+
+use crate::folder;
 
 /// Processor time and context switches, since the start of the process or thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,13 +96,14 @@ pub fn children() -> CpuUsage {
 /// Errors of `/proc` if there is no such process; `Unsupported` if the kernel does not keep this
 /// account (`CONFIG_SCHED_INFO`).
 pub fn processor_ns(process: u32) -> io::Result<u64> {
-    let threads = fs::read_dir(format!("/proc/{process}/task"))?;
+    let tasks = PathBuf::from(format!("/proc/{process}/task"));
+    let threads = folder::names(&tasks)?;
     // Source: Documentation/scheduler/sched-stats.rst: time on a processor, in ns, comes first.
-    let of_thread = |thread: fs::DirEntry| {
-        let said = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+    let of_thread = |thread: &OsString| {
+        let said = fs::read_to_string(tasks.join(thread).join("schedstat")).ok()?;
         said.split_whitespace().next()?.parse::<u64>().ok()
     };
-    let spent: Vec<u64> = threads.flatten().filter_map(of_thread).collect();
+    let spent: Vec<u64> = threads.iter().filter_map(of_thread).collect();
     match spent.is_empty() {
         true => Err(io::Error::new(io::ErrorKind::Unsupported, "no thread has a schedstat")),
         false => Ok(spent.iter().sum()),

@@ -17,9 +17,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::mem::zeroed;
 use std::os::fd::RawFd;
+use std::path::Path;
 
 use libc::{c_int, socklen_t};
 
+use crate::folder;
 use crate::option::{SocketOption, check, read_option};
 
 /// The open sockets of a process, by their inode numbers.
@@ -111,11 +113,12 @@ impl Kind {
 
 /// Returns the sockets listed in `/proc`: descriptors and inode numbers.
 fn sockets() -> impl Iterator<Item = (RawFd, u64)> {
-    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    entries.filter_map(|entry| {
-        let target = fs::read_link(entry.path()).ok()?;
+    let open = Path::new("/proc/self/fd");
+    let names = folder::names(open).into_iter().flatten();
+    names.filter_map(|name| {
+        let target = fs::read_link(open.join(&name)).ok()?;
         let inode = target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()?;
-        Some((entry.file_name().to_str()?.parse().ok()?, inode))
+        Some((name.to_str()?.parse().ok()?, inode))
     })
 }
 

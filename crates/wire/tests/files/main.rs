@@ -2,6 +2,7 @@
 
 mod ahead;
 mod build;
+mod corpus;
 mod damage;
 mod forged;
 mod formats;

@@ -280,15 +280,19 @@ impl Passage {
         self.entry.statistics()
     }
 
-    /// Locates all frames. Exact if nothing arrives and nothing is in flight.
+    /// Locates all frames. Exact if nothing arrives and nothing is in flight. Otherwise frames that
+    /// the kernel moves meanwhile are in no place: each ring is read before the one from which the
+    /// kernel fills it. For a moment they may be in two: packets are in the rx ring before their
+    /// frames leave the fill ring. Source: `xsk_flush`, net/xdp/xsk.c.
     pub fn census(&self) -> Census {
+        let (rx, completion) = (self.in_rx(), self.out.returned());
         Census {
             frames: self.frames,
             fill: self.fill.unread(),
-            rx: self.in_rx(),
+            rx,
             ours: self.ours.len() as u32,
             tx: self.in_tx(),
-            completion: self.out.returned(),
+            completion,
         }
     }
 

@@ -1,17 +1,15 @@
 //! Paths and names that a job opens later, by what its user has written.
 
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use burstline_share::{folder_to_publish, folders_of_names};
 use burstline_sys::calendar::Text;
+use burstline_sys::folder;
 
 /// Returns the links in a folder that lead to files; none if it is a file.
 pub(super) fn links_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_link = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
-    let paths = entries.filter(is_link).map(|entry| folder.join(entry.file_name()));
-    paths.filter(|path| path.is_file()).collect()
+    let names = folder::names(folder).into_iter().flatten();
+    names.map(|name| folder.join(name)).filter(|path| path.is_symlink() && path.is_file()).collect()
 }
 
 /// Returns the names of the folders from `steady` down to `folder`.

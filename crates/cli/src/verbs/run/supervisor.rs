@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::iterator::Signals;
 
 use super::child::{Child, Start, Style, Told};
 use super::journal::{Event as Entry, Journal};
@@ -23,6 +22,7 @@ use super::site::{Job, Site};
 use super::slot::{STATES, Slot, State, Successor};
 use crate::args::{LogFormat, RunArgs};
 use crate::failure::{FAILED, Failure};
+use crate::process::heard::Heard;
 use metrics::{Answering, how_it_ended};
 
 /// Interval between checks for missing ports.
@@ -60,15 +60,15 @@ impl Supervisor {
     /// Installs signal handlers; no job starts yet.
     pub(super) fn new(args: &RunArgs, site: Site) -> Result<Self, Failure> {
         let (events, heard) = mpsc::channel();
-        let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2]);
-        let mut signals =
-            signals.map_err(|error| Failure::new(format!("catch signals: {error}")))?;
+        let signals = Heard::new([SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2])?;
         let to = events.clone();
         let listener = thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            // By default SIGUSR2 would end the service.
-            for signal in signals.forever().filter(|&signal| signal != SIGUSR2) {
-                let _ = to.send(Event::Signal(signal)); // fails only when the service ends
-            }
+            signals.listen(|signal| {
+                // By default SIGUSR2 would end the service.
+                if signal != SIGUSR2 {
+                    let _ = to.send(Event::Signal(signal)); // fails only when the service ends
+                }
+            })
         });
         listener.map_err(|error| Failure::new(format!("start the thread `signals`: {error}")))?;
         let (format, answering) = (args.log_format, Answering::bind(args)?);

@@ -13,10 +13,13 @@
 use std::fs;
 use std::io;
 use std::mem::zeroed;
+use std::path::Path;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::folder;
 
 use super::{CONFINEMENT, Held, empty_bounding_set, give_up};
 
@@ -117,11 +120,11 @@ pub fn drop_of_libraries() -> io::Result<()> {
 /// Returns the threads that have rights to give up, without the main one.
 fn with_rights() -> io::Result<Vec<u32>> {
     let mut threads = Vec::new();
-    for entry in fs::read_dir("/proc/self/task")? {
-        let entry = entry?;
+    let tasks = Path::new("/proc/self/task");
+    for name in folder::names(tasks)? {
         // A thread may end meanwhile.
-        let Ok(status) = fs::read_to_string(entry.path().join("status")) else { continue };
-        let thread = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        let Ok(status) = fs::read_to_string(tasks.join(&name).join("status")) else { continue };
+        let thread = name.to_str().and_then(|name| name.parse::<u32>().ok());
         let thread = thread.filter(|&thread| thread != std::process::id());
         threads.extend(thread.filter(|_| !has_given_up(&Held::of(&status))));
     }

@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use burstline_sys::folder;
 use burstline_sys::lent::{Loan, is_in_reach, may};
 use burstline_sys::users::Account;
 
@@ -106,8 +107,8 @@ impl Places {
 }
 
 fn has_python(libraries: &Path) -> bool {
-    let mut names = fs::read_dir(libraries).into_iter().flatten().flatten();
-    names.any(|entry| entry.file_name().to_string_lossy().starts_with("python"))
+    let mut names = folder::names(libraries).into_iter().flatten();
+    names.any(|name| name.as_encoded_bytes().starts_with(b"python"))
 }
 
 /// Returns the folders that the user has Python look in.
@@ -167,11 +168,10 @@ fn can_read(path: &Path, user: &Account, depth: usize) -> bool {
     if !found.is_dir() || depth == 0 {
         return may(&found, user, 4);
     }
-    let Some(entries) = fs::read_dir(path).ok().filter(|_| may(&found, user, 5)) else {
+    let Some(names) = folder::names(path).ok().filter(|_| may(&found, user, 5)) else {
         return false;
     };
     // Names that begin with a dot are not whole yet.
-    let names =
-        entries.flatten().filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'));
-    names.map(|entry| entry.path()).all(|path| can_read(&path, user, depth - 1))
+    let mut names = names.iter().filter(|name| !name.as_encoded_bytes().starts_with(b"."));
+    names.all(|name| can_read(&path.join(name), user, depth - 1))
 }

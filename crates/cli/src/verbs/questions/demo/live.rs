@@ -5,9 +5,7 @@
 //! hosts send afterwards.
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::panic::resume_unwind;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::thread;
 
 use burstline_engine::{Inlet, Report};
 use burstline_port::{Filter, OpenOptions, Probe, ProbeOptions, probe_ports};
@@ -16,6 +14,7 @@ use serde_json::Value;
 
 use super::hosts::{CABLES, DATAGRAMS, FAR_TAKEN};
 use crate::failure::Failure;
+use crate::job::apart;
 use crate::paths::own_program;
 
 /// The addresses of the ports.
@@ -55,15 +54,12 @@ impl Live {
         let mut hosts = Hosts::start().map_err(not_reached)?;
         let connected = hosts.answer()?;
         let thread = connected["thread"].as_u64().unwrap_or_default() as u32;
-        let opened: Result<_, Failure> = thread::scope(|scope| {
-            let open = || {
-                namespace::enter_network_of(thread).map_err(not_reached)?;
-                let without_xdp = why_no_xdp();
-                Ok((open(without_xdp.is_none(), options)?, without_xdp))
-            };
-            scope.spawn(open).join().unwrap_or_else(|panic| resume_unwind(panic))
-        });
-        let (ports, without_xdp) = opened?;
+        let open = || -> Result<_, Failure> {
+            namespace::enter_network_of(thread).map_err(not_reached)?;
+            let without_xdp = why_no_xdp();
+            Ok((open(without_xdp.is_none(), options)?, without_xdp))
+        };
+        let (ports, without_xdp) = apart("open", open)??;
         Ok(Self { hosts, ports, without_xdp })
     }
 
