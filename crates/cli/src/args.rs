@@ -22,7 +22,7 @@ use questions::{archive, demo, doctor, explain, extcap, fetch, ports, query, top
 
 use std::path::PathBuf;
 
-use burstline_port::{Address, Role};
+use burstline_port::{Address, Filter, Role};
 use burstline_sys::users::Account;
 use clap::{
     Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand,
@@ -195,21 +195,28 @@ impl Verb {
         }
     }
 
-    /// Returns whether packets are chosen by a filter expression, which needs libpcap.
-    pub(crate) fn has_filter(&self) -> bool {
-        let of_sources = |args: &SourceArgs| args.filter.is_some() || args.only.is_some();
-        match self {
+    /// Returns the filters of its packets.
+    pub(crate) fn filters(&self) -> Vec<&Filter> {
+        fn of_sources(args: &SourceArgs) -> [Option<&Filter>; 2] {
+            [args.filter.as_ref(), args.only.as_ref()]
+        }
+        let [first, second] = match self {
             Self::Count(args) => of_sources(&args.common),
             Self::Flows(args) => of_sources(&args.source),
             Self::Capture(args) => of_sources(&args.common),
             Self::Merge(args) => of_sources(&args.common),
-            Self::Balance(args) => of_sources(&args.source) || args.shed.is_some(),
-            Self::Bounce(args) => args.only.is_some(),
-            Self::Replay(args) => args.filter.is_some(),
-            Self::Extract(args) => args.filter.is_some(),
-            Self::Switch(args) => args.only.is_some(),
-            _ => false,
-        }
+            Self::Balance(args) => of_sources(&args.source),
+            Self::Bounce(args) => [args.only.as_ref(), None],
+            Self::Replay(args) => [args.filter.as_ref(), None],
+            Self::Extract(args) => [args.filter.as_ref(), None],
+            Self::Switch(args) => [args.only.as_ref(), None],
+            _ => [None; 2],
+        };
+        let third = match self {
+            Self::Balance(args) => args.shed.as_ref(),
+            _ => None,
+        };
+        [first, second, third].into_iter().flatten().collect()
     }
 
     /// Returns whether only errors are printed.

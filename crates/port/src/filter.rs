@@ -91,6 +91,15 @@ impl FromStr for Filter {
 }
 
 impl Filter {
+    /// Loads what compiling this filter takes, if it has an expression: libpcap, or else the
+    /// programs that tcpdump makes of it. Call it before this process gives up its rights. Errors
+    /// recur when the filter is used.
+    pub fn prepare(&self) {
+        if let Self::Expression(expression) = self {
+            pcap::prepare(expression, SNAPSHOT_BYTES, is_optimised(expression));
+        }
+    }
+
     /// Returns the program for packets of a link type; `None` if all are wanted. `port` is for the
     /// error.
     pub(crate) fn compile(&self, port: &str, link: LinkType) -> Result<Option<Program>, PortError> {
@@ -103,9 +112,12 @@ impl Filter {
     }
 }
 
+fn is_optimised(expression: &str) -> bool {
+    expression.len() <= OPTIMISED_BYTES_MAX
+}
+
 fn compile(expression: &str, link: LinkType) -> Result<Program, FilterProblem> {
-    let optimise = expression.len() <= OPTIMISED_BYTES_MAX;
-    let raw = pcap::compile(expression, link.0, SNAPSHOT_BYTES, optimise)?;
+    let raw = pcap::compile(expression, link.0, SNAPSHOT_BYTES, is_optimised(expression))?;
     let of = |raw: pcap::RawInstruction| Instruction {
         code: raw.code,
         jt: raw.jt,

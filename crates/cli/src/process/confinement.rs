@@ -30,7 +30,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use burstline_port::{BeforeFiles, load_for_job};
+use burstline_port::{BeforeFiles, Filter, load_for_job};
 use burstline_sys::direct::keep_rings;
 use burstline_sys::helper::{
     self, Extension, Grant, GrantKind, HelperOptions, Loader, Porter, launcher,
@@ -41,7 +41,7 @@ use burstline_sys::privileges::{
     self, Access, CallFilter, Confinement, LateFiles, Need, Refusal, Ruleset,
 };
 use burstline_sys::users::{self, Account};
-use burstline_sys::{folder, limits, pcap};
+use burstline_sys::{folder, limits};
 
 use crate::args::{FetchArgs, JobArgs, Verb};
 use crate::failure::{Failure, complain};
@@ -91,10 +91,8 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
         return Ok(());
     }
     let Some(wants) = Wants::of(verb) else { return name_successor(verb.successor()) };
-    if verb.has_filter() {
-        // Load libpcap now: code cannot be mapped later. If it is missing, its user reports that.
-        let _ = pcap::version();
-    }
+    // Code cannot be mapped later, and no program be started.
+    verb.filters().into_iter().for_each(Filter::prepare);
     let error_of = if verb.job().is_some() { failed } else { refused };
     name_what(wants, refusal, verb.successor(), verb.is_quiet(), error_of)
 }

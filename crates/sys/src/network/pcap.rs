@@ -55,7 +55,7 @@ pub struct RawInstruction {
 const _: () = assert!(size_of::<RawInstruction>() == 8);
 
 /// Why an expression was not compiled.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PcapError {
     /// No libpcap was found.
@@ -156,6 +156,17 @@ pub fn compile(
     handle.compile(&text, optimise).map_err(refused)
 }
 
+/// Loads libpcap. Without it, has tcpdump compile this expression for each link type that it knows
+/// by name: [`compile`] then starts no program for it.
+///
+/// Cost: 7 programs, some milliseconds each, if there is no libpcap.
+pub fn prepare(expression: &str, snapshot_bytes: u32, optimise: bool) {
+    let is_passed_on = expression.len() <= EXPRESSION_BYTES_MAX && !expression.contains('\0');
+    if is_passed_on && matches!(version(), Err(PcapError::NotInstalled { .. })) {
+        tool::prepare(expression, snapshot_bytes, optimise);
+    }
+}
+
 /// Returns the verdict of libpcap's own interpreter on a packet: the reference in tests of other
 /// interpreters. `None` if libpcap finds the program invalid. It does not detect everything: an
 /// unknown opcode aborts this process, and a program that jumps back may not end. Pass only
@@ -183,17 +194,18 @@ pub fn version() -> Result<String, PcapError> {
 }
 
 /// I1. A panic in another thread leaves libpcap intact: `Drop` closes the handles.
-fn lock() -> MutexGuard<'static, Option<Library>> {
-    static LIBRARY: Mutex<Option<Library>> = Mutex::new(None);
+fn lock() -> MutexGuard<'static, Option<Loaded>> {
+    static LIBRARY: Mutex<Option<Loaded>> = Mutex::new(None);
     LIBRARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The library, or why it cannot be loaded: that is tried once.
+type Loaded = Result<Library, PcapError>;
+
 /// Returns the library, and loads it first if necessary.
-fn loaded(library: &mut Option<Library>) -> Result<&mut Library, PcapError> {
-    match library {
-        Some(library) => Ok(library),
-        None => Ok(library.insert(Library::load(&NAMES)?)),
-    }
+fn loaded(library: &mut Option<Loaded>) -> Result<&mut Library, PcapError> {
+    let library = library.get_or_insert_with(|| Library::load(&NAMES));
+    library.as_mut().map_err(|error| error.clone())
 }
 
 /// Returns libpcap's own number (`DLT_`) of a link type. They differ where BSDs had disagreed;

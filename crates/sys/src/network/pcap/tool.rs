@@ -3,6 +3,7 @@
 //! Source: tcpdump(8), `-ddd`: the number of instructions, then `code jt jf k` in decimal.
 
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{PcapError, RawInstruction};
 
@@ -26,6 +27,35 @@ const RETURN: u16 = 6;
 /// Exit status of a program whose libraries cannot be loaded. Source: `rtld.c`, glibc.
 const NOT_LOADED: i32 = 127;
 
+/// What tcpdump made of an expression; `None` as for [`compile`].
+type Compiled = Option<Result<Vec<RawInstruction>, PcapError>>;
+
+/// An expression, and how it is compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Wanted {
+    expression: String,
+    link_type: u16,
+    snapshot_bytes: u32,
+    optimise: bool,
+}
+
+/// What was compiled before it was needed.
+static PREPARED: Mutex<Vec<(Wanted, Compiled)>> = Mutex::new(Vec::new());
+
+fn prepared() -> MutexGuard<'static, Vec<(Wanted, Compiled)>> {
+    PREPARED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Compiles an expression for all link types of [`NAMES`]. No program is started for them later.
+pub(super) fn prepare(expression: &str, snapshot_bytes: u32, optimise: bool) {
+    for (link_type, _) in NAMES {
+        let expression = expression.to_owned();
+        let wanted = Wanted { expression, link_type, snapshot_bytes, optimise };
+        let compiled = compile_now(&wanted);
+        prepared().push((wanted, compiled));
+    }
+}
+
 /// Compiles an expression; `None` if tcpdump is not installed, lacks a library itself, or does not
 /// know the link type.
 pub(super) fn compile(
@@ -33,10 +63,17 @@ pub(super) fn compile(
     link_type: u16,
     snapshot_bytes: u32,
     optimise: bool,
-) -> Option<Result<Vec<RawInstruction>, PcapError>> {
-    let (_, name) = NAMES.iter().find(|(number, _)| *number == link_type)?;
+) -> Compiled {
+    let wanted = Wanted { expression: expression.to_owned(), link_type, snapshot_bytes, optimise };
+    let known = prepared().iter().find(|(known, _)| *known == wanted).map(|(_, made)| made.clone());
+    known.unwrap_or_else(|| compile_now(&wanted))
+}
+
+fn compile_now(wanted: &Wanted) -> Compiled {
+    let Wanted { expression, link_type, snapshot_bytes, optimise } = wanted;
+    let (_, name) = NAMES.iter().find(|(number, _)| number == link_type)?;
     let mut tcpdump = Command::new("tcpdump");
-    let taken = snapshot_bytes.min(SNAPSHOT_BYTES_MAX);
+    let taken = (*snapshot_bytes).min(SNAPSHOT_BYTES_MAX);
     tcpdump.args(["-y", name, "-s", &taken.to_string(), "-ddd"]);
     tcpdump.args((!optimise).then_some("-O")).args(["--", expression]);
     let output = tcpdump.stdin(Stdio::null()).output().ok()?;
@@ -54,7 +91,7 @@ pub(super) fn compile(
     }
     let program = parse(&String::from_utf8_lossy(&output.stdout)).map(|mut program| {
         let accepts = |step: &&mut RawInstruction| step.code == RETURN && step.k > 0;
-        program.iter_mut().filter(accepts).for_each(|step| step.k = snapshot_bytes);
+        program.iter_mut().filter(accepts).for_each(|step| step.k = *snapshot_bytes);
         program
     });
     Some(program.map_or_else(|| refused("tcpdump printed no program"), Ok))
@@ -98,6 +135,13 @@ mod tests {
                 assert_eq!(numbers(&theirs), numbers(&ours), "{expression} {bytes}");
             }
         }
+        prepare("udp", 100, true);
+        assert_eq!(prepared().len(), NAMES.len());
+        let [kept, new] = [true, false].map(|is_kept| {
+            let how = if is_kept { "udp" } else { "udp " };
+            numbers(&compile(how, 101, 100, true).unwrap().unwrap())
+        });
+        assert_eq!(kept, new);
         let wrong = compile("udp prot 53", 1, 100, true).unwrap().unwrap_err().to_string();
         assert!(wrong.contains("udp prot 53") && wrong.contains("syntax error"), "{wrong}");
         assert!(compile("ip", 9999, 100, true).is_none());

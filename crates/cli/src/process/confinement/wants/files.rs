@@ -21,7 +21,7 @@ use burstline_sys::scheduling::SchedulingClass;
 use burstline_sys::{limits, privileges};
 
 use super::super::places::{links_in, prefix_of_names};
-use super::{RINGS_MOST, Wants};
+use super::Wants;
 use crate::args::{CaptureArgs, JobArgs, NOTHING, OutputArgs, Verb};
 use crate::verbs::balance_sinks;
 
@@ -38,6 +38,8 @@ pub(in super::super) struct Early {
     pub(in super::super) descriptors: Vec<(PathBuf, bool)>,
     /// Whether it writes files.
     pub(in super::super) writes: bool,
+    /// Files of packets that it writes, each by a ring of io_uring.
+    pub(in super::super) recordings: usize,
     /// Whether it names owners and modes.
     pub(in super::super) gives_files: bool,
     /// Whether a user who is named by `-Z` opens all of it later, too.
@@ -102,9 +104,7 @@ impl Wants {
             _ => {}
         }
         early.gives_files |= verb.successor().is_some() && early.writes;
-        if early.writes {
-            self.rings = self.rings.max(RINGS_MOST);
-        }
+        self.rings += early.recordings;
         self.early = Some(early);
     }
 }
@@ -165,6 +165,7 @@ impl Early {
         for path in striped_paths(path).unwrap_or_default() {
             // A pipe or a device has no further files.
             let is_special = fs::metadata(&path).is_ok_and(|found| !found.is_file());
+            self.recordings += usize::from(!is_special);
             if !has_more || is_special {
                 self.write_one(Path::new(&path), files.follow_links);
             }
@@ -175,6 +176,7 @@ impl Early {
         if sink.is_standard() {
             self.descriptors.push((STDOUT.into(), true));
         } else if sink.is_file() {
+            self.recordings += 1;
             self.write_one(Path::new(sink.target()), false);
         }
     }
