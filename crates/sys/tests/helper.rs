@@ -136,15 +136,13 @@ fn files_are_made_moved_and_removed_in_the_helpers_name() {
 #[test]
 fn a_job_asks_only_for_what_it_begins_with() {
     alone("a_job_asks_only_for_what_it_begins_with", |folder| {
-        let [first, socket, other] = ["first", "socket", "other"].map(|name| folder.join(name));
+        let [first, other] = ["first", "other"].map(|name| folder.join(name));
         for path in [&first, &other] {
             fs::write(path, "x").unwrap();
             fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
         }
-        let granted = [&first, &socket].map(|path| Grant::of_one(path.clone(), GrantKind::Write));
         let options = HelperOptions {
-            grants: granted.to_vec(),
-            made: vec![socket.clone()],
+            grants: vec![Grant::of_one(first.clone(), GrantKind::Write)],
             gives_files: true,
             is_partial: true,
             has_files_of_others: true,
@@ -156,8 +154,6 @@ fn a_job_asks_only_for_what_it_begins_with() {
         late::set_owner_and_mode(&file, [Some(1000), Some(1000)], Some(0o640)).unwrap();
         let found = late::metadata(&first).unwrap();
         assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (1000, 1000, 0o640));
-        late::bind(&socket, Kind::Messages, [None; 2], Some(0o600)).unwrap();
-        assert!(late::symlink_metadata(&socket).unwrap().file_type().is_socket());
         // Nobody may not, and the helper is not asked.
         for path in [&other, &folder.join("new")] {
             let refused = Opening::write().or_create().open(path).unwrap_err();
@@ -595,7 +591,9 @@ fn names_end_as_a_grant_says() {
         let grant = Grant::of(folder.to_owned(), GrantKind::Write);
         fs::write(folder.join("theirs"), "precious").unwrap();
         symlink("theirs", folder.join("x.link.bidx")).unwrap();
-        start(folder, vec![Grant { name_prefix: "x".to_owned(), name_suffix, ..grant }]);
+        let one = || "out".to_owned();
+        let output = Grant { name_prefix: one(), name_suffix: one(), ..grant.clone() };
+        start(folder, vec![Grant { name_prefix: "x".to_owned(), name_suffix, ..grant }, output]);
         become_nobody();
         let linked = Opening::write().emptied().open(&folder.join("x.link.bidx"));
         assert_eq!(linked.unwrap_err().raw_os_error(), Some(libc::ELOOP));
@@ -608,6 +606,10 @@ fn names_end_as_a_grant_says() {
             ("x.bidx.a1", false),
             ("x.pcap", false),
             ("x.17", false),
+            ("out", true),
+            ("out.3", true),
+            ("outout", false),
+            ("out-2.out", false),
         ] {
             assert_eq!(made(name), is_own, "{name}");
         }

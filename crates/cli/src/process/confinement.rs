@@ -122,12 +122,26 @@ pub(crate) fn name_demo(
 ) -> Result<(), Failure> {
     let Some(refusal) = refusal()? else { return name_successor(None) };
     let removed = Some(folder.to_owned()).filter(|_| !is_kept);
-    let started = nobody().and_then(|user| {
-        user.iter().try_for_each(|user| give_folder(folder, user))?;
-        launcher::start(commands, removed, user)
-    });
+    let user = nobody().map_err(|error| refused(&error))?;
+    // Root's own place for temporary files may be closed to others.
+    let is_closed = user.as_ref().is_some_and(|user| !can_reach(folder, user));
+    let user = user.filter(|_| !is_closed);
+    let given = user.iter().try_for_each(|user| give_folder(folder, user));
+    let started = given.and_then(|()| launcher::start(commands, removed, user));
     started.map_err(|error| refused(&error))?;
+    if is_closed {
+        let place = folder.display();
+        complain(&format!("note: nobody may not reach {place}: threads stay root"));
+        return name_successor(None);
+    }
     name_what(Wants::of_demo(folder), refusal, None, false, refused)
+}
+
+/// Whether a user may enter all folders that this one is in.
+fn can_reach(folder: &Path, user: &Account) -> bool {
+    let confinement = Confinement { user: Some(user.clone()), ..Confinement::default() };
+    let look = || privileges::give_up_as(&confinement).and_then(|()| folder.metadata());
+    apart("look", look).is_ok_and(|found| found.is_ok())
 }
 
 /// Makes a user the owner of a folder and of the files in it.
@@ -268,6 +282,7 @@ pub(crate) fn before_files(args: &JobArgs) -> Result<Option<BeforeFiles>, Failur
         return Ok(None);
     }
     Server::bind_ahead(&Places::of(args))?;
+    limits::lift_processes();
     Ok(Some(privileges::give_up_everywhere))
 }
 
@@ -352,7 +367,6 @@ impl Wants {
             sockets: self.sockets.clone(),
             names: self.names.clone(),
             has_files_of_others: self.has_files_of_others || early.is_some_and(|it| it.writes),
-            made: early.map_or(Vec::new(), |early| early.made.clone()),
             gives_files: early.is_some_and(|early| early.gives_files),
             is_partial: self.is_partial,
             command: self.command.clone(),
@@ -408,7 +422,10 @@ impl Wants {
         // Without a helper, root would open files of others and outputs without root's rights.
         // Commands for closed files need a thread with all calls, and names a file's owner.
         let is_simple = !self.takes_descriptors && self.command.is_empty() && !self.late.has_names;
-        let is_possible = helper::is_started() || users::effective_user() != 0 && is_simple;
+        // A user may have the right to files of others, as a service's AmbientCapabilities give it.
+        let has_none = || privileges::effective().is_ok_and(|rights| rights == 0);
+        let is_own = users::effective_user() != 0 && has_none();
+        let is_possible = helper::is_started() || is_own && is_simple;
         self.early = self.early.take().filter(|_| is_possible);
         let Some(early) = &self.early else { return };
         for (path, is_written) in &early.descriptors {

@@ -1,7 +1,10 @@
 //! A kernel that refuses to take rights away, for a reason that may be gone a moment later.
 
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
 use crate::support::rights::can_trace;
-use crate::support::{Directory, PROGRAM, other};
+use crate::support::{Directory, PROGRAM, REAL, last_object, other, run};
 
 /// No thread goes on with rights that it could not give up, and nothing says that the kernel lacks
 /// what it has.
@@ -44,4 +47,61 @@ fn who_cannot_give_up_rights_does_not_go_on() {
         assert_eq!(done.code, Some(0), "{call}={error}: {}", done.stderr);
         assert!(done.stderr.contains(what), "{call}={error}: {}", done.stderr);
     }
+}
+
+/// A helper follows no link of /proc. A job that has such a path looks at its files as before, and
+/// nothing is left out of a set without a word.
+#[test]
+fn what_a_helper_does_not_follow_is_read_or_named() {
+    let directory = Directory::new("rights-links");
+    let at = |name: &str| directory.file(name);
+    symlink("/dev/stdin", at("in")).unwrap();
+    symlink("y.pcapng", at("out.pcapng")).unwrap();
+    let folder = directory.0.display();
+    for (script, packets) in [
+        (format!("cd {folder} && {PROGRAM} count in --json < '{REAL}'"), 149),
+        (format!("cd {folder} && {PROGRAM} count /proc/$$/fd/9 --json 9< '{REAL}'"), 149),
+        (
+            format!(
+                "cd {folder} && {PROGRAM} capture '{REAL}' -w out.pcapng --follow-links -q && \
+                 {PROGRAM} count y.pcapng --json"
+            ),
+            149,
+        ),
+    ] {
+        let done = other("sh", &["-c", &script]).unwrap();
+        assert_eq!(done.code, Some(0), "{script}: {}", done.stderr);
+        assert_eq!(last_object(&done.stdout)["total"]["delivered"], packets, "{script}");
+    }
+    let set = at("set");
+    fs::create_dir(&set).unwrap();
+    fs::copy(REAL, format!("{set}/b.pcap")).unwrap();
+    symlink(format!("/proc/self/root{REAL}"), format!("{set}/a.pcap")).unwrap();
+    let done = run(&["count", &format!("set:{set}"), "--json"]);
+    match done.code {
+        Some(0) => assert_eq!(last_object(&done.stdout)["total"]["delivered"], 298),
+        _ => assert!(done.stderr.contains("a.pcap"), "{}", done.stderr),
+    }
+}
+
+/// Whether an ordinary user has a right to files of others is not asked of a helper.
+#[test]
+fn a_user_with_a_right_to_files_reads_them() {
+    if !can_trace() {
+        return;
+    }
+    let directory = Directory::new("rights-ambient");
+    let file = directory.file("roots.pcap");
+    fs::copy(REAL, &file).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let program = directory.file("program");
+    fs::copy(PROGRAM, &program).unwrap();
+    let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let right = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"];
+    let job = [&program, "count", &file, "--json"];
+    let done = other("setpriv", &[&user[..], &right, &job].concat()).unwrap();
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    assert_eq!(last_object(&done.stdout)["total"]["delivered"], 149);
+    let done = other("setpriv", &[&user[..], &job].concat()).unwrap();
+    assert!(done.code == Some(1) && done.stderr.contains("Permission denied"), "{}", done.stderr);
 }

@@ -16,7 +16,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
 
 use crate::direct::is_own_descriptor;
 use crate::late::{self, Opening};
@@ -196,6 +197,14 @@ impl Inode {
     fn path(&self) -> String {
         format!("/proc/self/fd/{}", self.file.as_raw_fd())
     }
+}
+
+/// Returns whether a path leads through a link of /proc that is no path, such as
+/// `/proc/self/fd/3` or `/proc/1/root`. A helper follows none.
+pub fn is_by_magic_link(path: &Path) -> bool {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let found = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS);
+    found.is_err_and(|error| error == Errno::LOOP) && fs::metadata(path).is_ok()
 }
 
 /// Opens a descriptor of `path` that neither reads nor writes. With musl, the standard library's

@@ -84,8 +84,6 @@ pub struct HelperOptions {
     pub porter: Option<Porter>,
     /// Loads programs for such ports.
     pub loader: Option<Loader>,
-    /// Paths at which the job makes sockets, besides those that users ask for.
-    pub made: Vec<PathBuf>,
     /// Whether files and sockets of the job get owners and modes that its user named: of any user.
     pub gives_files: bool,
     /// Whether the job does in its own name what no grant covers.

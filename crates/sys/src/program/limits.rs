@@ -118,6 +118,12 @@ pub fn lift_locked_memory() {
     }
 }
 
+/// Takes the limit off processes, if this process may: those of the user that it becomes count,
+/// and its threads are some of them.
+pub fn lift_processes() {
+    let _ = setrlimit(Resource::Nproc, Rlimit { current: None, maximum: None });
+}
+
 /// Allows threads of this process that have given up their rights a real-time class of up to this
 /// priority. Returns whether they may take it.
 pub fn allow_priority(priority: u8) -> bool {

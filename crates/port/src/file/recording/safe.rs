@@ -16,6 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use burstline_sys::direct::is_own_descriptor;
 use burstline_sys::inode::FileId;
 use burstline_sys::late;
 use burstline_sys::privileges;
@@ -150,8 +151,9 @@ impl Safe {
     /// standard output.
     pub(in super::super) fn open(&self, file: File, path: &Path, is_named: bool) {
         let folder = folder_of(path);
-        // Nothing is made in a folder for standard output.
-        let opened = is_named.then(|| late::open_folder(folder)).transpose();
+        // Nothing is made in a folder for standard output, or another open file.
+        let is_made = is_named && !is_own_descriptor(path);
+        let opened = is_made.then(|| late::open_folder(folder)).transpose();
         let mut state = self.shared.lock();
         if let (Err(error), Some(_)) = (&opened, self.shared.flush) {
             let folder = folder.display();

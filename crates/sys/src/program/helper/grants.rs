@@ -92,6 +92,9 @@ impl Grant {
         let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
         let numbered = name[..name.len() - digits].strip_suffix(b".").filter(|_| digits > 0);
         let suffix = self.name_suffix.as_bytes();
+        if !suffix.is_empty() && self.name_prefix == self.name_suffix {
+            return name == suffix || numbered == Some(suffix);
+        }
         name.starts_with(self.name_prefix.as_bytes())
             && (name.ends_with(suffix) || numbered.is_some_and(|name| name.ends_with(suffix)))
     }

@@ -61,7 +61,7 @@ pub(super) struct Allowed {
     later: Option<Names>,
     interfaces: Vec<String>,
     taps: Vec<String>,
-    /// Paths at which it may make a socket: its own, and those that users have asked for.
+    /// Paths at which it may make a socket: those that users have asked for.
     names: Vec<PathBuf>,
 }
 
@@ -72,8 +72,8 @@ pub(super) struct Shared(Arc<Mutex<Arc<Allowed>>>);
 
 impl Shared {
     pub(super) fn new(options: HelperOptions) -> Self {
-        let HelperOptions { grants, sockets, names: later, made: names, .. } = options;
-        let (interfaces, taps) = (Vec::new(), Vec::new());
+        let HelperOptions { grants, sockets, names: later, .. } = options;
+        let (interfaces, taps, names) = (Vec::new(), Vec::new(), Vec::new());
         let grants = Grants::new(grants);
         let allowed = Allowed { grants, sockets, later, interfaces, taps, names };
         Self(Arc::new(Mutex::new(Arc::new(allowed))))
@@ -117,8 +117,8 @@ impl Allowed {
         found.map(String::as_str).ok_or_else(refused)
     }
 
-    /// Checks that a user has asked for a socket at this path, or that the job makes it when it
-    /// begins. The name of a switch is not among these: users find its control socket there.
+    /// Checks that a user has asked for a socket at this path. The names that the job began with
+    /// are not among these: users find its control socket at one.
     pub(super) fn check_name(&self, path: &Path) -> io::Result<()> {
         if self.names.iter().any(|name| name == path) { Ok(()) } else { Err(refused()) }
     }

@@ -8,15 +8,14 @@
 //! Decision 0070. A job whose user is named has the same helper for what is opened until packets
 //! come. Later files are that user's.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 use std::slice;
 
 use burstline_port::{Address, SetPlaces, index_path, striped_paths};
-use burstline_share::{PublishConfig, files_of_name};
 use burstline_sys::direct::is_own_descriptor;
 use burstline_sys::helper::{Grant, GrantKind};
-use burstline_sys::inode::folder_of;
+use burstline_sys::inode::{folder_of, is_by_magic_link};
 use burstline_sys::scheduling::SchedulingClass;
 use burstline_sys::{limits, privileges};
 
@@ -32,8 +31,6 @@ const STDOUT: &str = "/dev/stdout";
 #[derive(Debug, Default)]
 pub(in super::super) struct Early {
     pub(in super::super) grants: Vec<Grant>,
-    /// Paths of sockets that it makes.
-    pub(in super::super) made: Vec<PathBuf>,
     /// Paths of its own descriptors, and whether it writes there.
     pub(in super::super) descriptors: Vec<(PathBuf, bool)>,
     /// Whether it writes files.
@@ -42,6 +39,8 @@ pub(in super::super) struct Early {
     pub(in super::super) recordings: usize,
     /// Whether it names owners and modes.
     pub(in super::super) gives_files: bool,
+    /// Whether a helper cannot open all of it: a link leads elsewhere than its path says.
+    pub(in super::super) is_beyond_helper: bool,
     /// Whether a user who is named by `-Z` opens all of it later, too.
     pub(in super::super) is_for_root: bool,
 }
@@ -63,6 +62,17 @@ fn may_take_class(job: &JobArgs) -> bool {
     limits::allow_priority(priority) || privileges::effective().is_ok_and(|rights| rights == 0)
 }
 
+/// Whether packets are published. Readers trust the user who makes the socket of a name.
+fn publishes(verb: &Verb) -> bool {
+    match verb {
+        Verb::Count(args) => args.log.publish.is_some(),
+        Verb::Capture(args) => args.log.publish.is_some(),
+        Verb::Merge(args) => args.log.publish.is_some(),
+        Verb::Balance(args) => args.log.publish.is_some(),
+        _ => false,
+    }
+}
+
 impl Wants {
     /// Adds what a job with files as sources opens early.
     pub(super) fn open_early(&mut self, verb: &Verb) {
@@ -76,24 +86,22 @@ impl Wants {
             Verb::Bounce(args) if args.inline.is_none() => slice::from_ref(&args.from),
             _ => return,
         };
-        if !sources.iter().any(is_of_files) || !verb.job().is_some_and(may_take_class) {
+        let is_possible = verb.job().is_some_and(may_take_class) && !publishes(verb);
+        if !sources.iter().any(is_of_files) || !is_possible {
             return;
         }
         let mut early = Early::default();
         sources.iter().filter(|source| is_of_files(source)).for_each(|one| early.read(one));
         match verb {
             Verb::Count(args) => {
-                early.publish(args.log.publish.as_ref());
                 args.latency_log.iter().for_each(|path| early.write_one(path, false));
             }
             Verb::Capture(args) => early.capture(args),
             Verb::Flows(args) => early.is_for_root = args.output.is_some() || args.spool.is_some(),
             Verb::Merge(args) => {
-                early.publish(args.log.publish.as_ref());
                 early.write(args.write.as_deref().unwrap_or(NOTHING), &args.files);
             }
             Verb::Balance(args) => {
-                early.publish(args.log.publish.as_ref());
                 balance_sinks(args).unwrap_or_default().iter().for_each(|sink| early.send(sink));
             }
             Verb::Bounce(args) => early.send(&args.to),
@@ -102,6 +110,9 @@ impl Wants {
                 args.map.iter().for_each(|(_, sink)| early.send(sink));
             }
             _ => {}
+        }
+        if early.is_beyond_helper {
+            return;
         }
         early.gives_files |= verb.successor().is_some() && early.writes;
         self.rings += early.recordings;
@@ -127,13 +138,13 @@ impl Early {
         } else if is_own_descriptor(path) {
             self.descriptors.push((path.to_owned(), false));
         } else if !source.is_standard() {
+            self.is_beyond_helper |= is_by_magic_link(path);
             self.grants.push(Grant::of_one(path.to_owned(), GrantKind::Read));
             self.grants.push(Grant::of_one(index_path(path), GrantKind::Read));
         }
     }
 
     fn capture(&mut self, args: &CaptureArgs) {
-        self.publish(args.log.publish.as_ref());
         match &args.output {
             Some(sink) => self.send(sink),
             // Files of triggers are made later.
@@ -188,8 +199,10 @@ impl Early {
             return;
         }
         self.writes = true;
-        let is_other = |found: fs::Metadata| follows_links || !found.is_file();
-        if fs::metadata(path).is_ok_and(is_other) {
+        let found = fs::symlink_metadata(path);
+        // The target of a link may be anywhere, and may not be there yet.
+        self.is_beyond_helper |= follows_links && found.as_ref().is_ok_and(Metadata::is_symlink);
+        if found.is_ok_and(|found| !found.is_file() && !found.is_symlink()) {
             self.grants.push(Grant::of_one(path.to_owned(), GrantKind::Write));
             return;
         }
@@ -203,16 +216,5 @@ impl Early {
         let grant = Grant::of(folder.to_owned(), GrantKind::Write);
         let [name_prefix, name_suffix] = [prefix, suffix].map(str::to_owned);
         self.grants.push(Grant { name_prefix, name_suffix, is_deep: false, ..grant });
-    }
-
-    /// The socket of a name, and what is beside it.
-    fn publish(&mut self, published: Option<&PublishConfig>) {
-        let Some(published) = published else { return };
-        self.gives_files |= published.owner.is_some() || published.group.is_some();
-        // If it is no name, publishing it says so.
-        let files = files_of_name(&published.name).into_iter().flatten();
-        self.made.extend(files);
-        let grants = self.made.iter().map(|path| Grant::of_one(path.clone(), GrantKind::Write));
-        self.grants.extend(grants);
     }
 }

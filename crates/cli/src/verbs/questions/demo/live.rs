@@ -5,6 +5,7 @@
 //! hosts send afterwards.
 
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use burstline_engine::{Inlet, Report};
@@ -81,6 +82,8 @@ impl Hosts {
             .args(["demo", "--hosts"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            // Keys pressed at a terminal are for the demonstration, which ends them.
+            .process_group(0)
             .spawn()?;
         let ends = process.stdin.take().zip(process.stdout.take());
         let (input, output) = ends.ok_or(io::ErrorKind::BrokenPipe)?;

@@ -77,7 +77,7 @@ pub(super) fn files_now(target: &str) -> Result<Vec<PathBuf>, PortError> {
     let several = striped_paths(target).unwrap_or_else(|_| vec![target.to_owned()]);
     let mut files = Vec::new();
     for target in several {
-        files.extend(names_of(Path::new(&target), true)?);
+        files.extend(names_of(Path::new(&target))?);
     }
     Ok(files)
 }
@@ -91,13 +91,12 @@ pub(super) fn folders_changed(target: &str) -> Option<Vec<SystemTime>> {
 
 /// Returns the regular files of a folder, or those whose names match a pattern.
 pub(super) fn files_of(path: &Path) -> Result<Vec<PathBuf>, PortError> {
-    let files = names_of(path, false)?;
+    let files = names_of(path)?;
     if files.is_empty() { Err(not_found(path)) } else { Ok(files) }
 }
 
-/// As [`files_of`]; there may be none. With `with_unclear` also what may be one, if it cannot be
-/// looked at.
-fn names_of(path: &Path, with_unclear: bool) -> Result<Vec<PathBuf>, PortError> {
+/// As [`files_of`]; there may be none. What cannot be looked at may be one: opening it says why.
+fn names_of(path: &Path) -> Result<Vec<PathBuf>, PortError> {
     let fail = |error: io::Error| {
         let action = if error.kind() == io::ErrorKind::NotFound { "open" } else { "list" };
         PortError::Io { action, path: path.to_owned(), error }
@@ -111,8 +110,8 @@ fn names_of(path: &Path, with_unclear: bool) -> Result<Vec<PathBuf>, PortError> 
         let (path, name) = (folder.join(&name), name.as_bytes());
         let is_meant = !name.starts_with(b".") && !name.ends_with(b".bidx") && fits(pattern, name);
         let is_file = || match late::metadata(&path) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => with_unclear,
-            found => found.is_ok_and(|found| found.is_file()),
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+            Ok(found) => found.is_file(),
         };
         if is_meant && is_file() {
             files.push(path);
