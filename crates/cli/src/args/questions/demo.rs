@@ -14,7 +14,7 @@ pub(crate) struct DemoArgs {
     #[arg(long)]
     pub(crate) keep: bool,
 
-    /// It is the hosts of a demonstration that has started it: standard input is the line to it.
+    /// It is the network of a demonstration that has started it: standard input is the line to it.
     #[arg(long, hide = true)]
-    pub(crate) hosts: bool,
+    pub(crate) network: bool,
 }

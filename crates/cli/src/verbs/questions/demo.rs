@@ -42,7 +42,7 @@ const GENERATED: &str = "gen:?packets=1500000&size=random:64-128&flows=1000&prot
 
 /// Runs the demonstration.
 pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
-    if args.hosts {
+    if args.network {
         return hosts::serve();
     }
     let files = DemoFiles::create(args.keep)?;

@@ -1,4 +1,4 @@
-//! The hosts of the live step, in a process of their own: `burstline demo --hosts`.
+//! The hosts of the live step, in a process of their own: `burstline demo --network`.
 //!
 //! ```text
 //!   near host                                                     far host

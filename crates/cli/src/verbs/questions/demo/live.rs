@@ -79,7 +79,7 @@ impl Live {
 impl Hosts {
     fn start() -> io::Result<Self> {
         let mut process = Command::new(own_program())
-            .args(["demo", "--hosts"])
+            .args(["demo", "--network"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // Keys pressed at a terminal are for the demonstration, which ends them.
