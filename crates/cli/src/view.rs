@@ -25,7 +25,9 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use burstline_engine::{Bounced, Generated, InlineReport, Report, Snapshot, SwitchStatus, Verdict};
+use burstline_engine::{
+    Bounced, Counted, Generated, InlineReport, Report, Snapshot, SwitchStatus, Verdict,
+};
 use burstline_port::Address;
 
 use crate::args::{JobArgs, NOTHING, SourceArgs};
@@ -123,6 +125,8 @@ impl Mark {
 #[derive(Debug, Default)]
 struct Findings {
     bounced: Option<Bounced>,
+    /// What a bounce found when it counted its frames meanwhile, in the order of its frames.
+    counted: Vec<Counted>,
     generated: Option<Generated>,
     switched: Option<SwitchStatus>,
     /// The fate of packets that waited for verdicts in a switch.
@@ -213,8 +217,9 @@ impl View {
     }
 
     /// Adds the result of a job that bounced packets.
-    pub(crate) fn with_bounced(mut self, bounced: Bounced) -> Self {
+    pub(crate) fn with_bounced(mut self, bounced: Bounced, counted: Vec<Counted>) -> Self {
         self.findings.bounced = Some(bounced);
+        self.findings.counted = counted;
         self
     }
 

@@ -44,8 +44,6 @@ pub struct Bounced {
     pub treatment: Treatment,
     /// Where the frames of each direction were at the end, if packets stayed in their frames.
     pub frames: Vec<Census>,
-    /// What was found when they were counted meanwhile, a direction each.
-    pub counted: Vec<Counted>,
     /// The outcome of verdicts, if packets waited for them.
     pub inline: Option<InlineReport>,
 }
@@ -147,5 +145,6 @@ fn conclude(job: &Job<'_>, crew: Crew<Vec<CrossingState>, ()>) -> Bounced {
         report.timestamp.source = lane.crossing.info().timestamps.name().to_owned();
         report.errors.extend(lane.error);
     }
-    Bounced { report, treatment, frames, counted, inline: None }
+    job.progress.set_counted(counted);
+    Bounced { report, treatment, frames, inline: None }
 }

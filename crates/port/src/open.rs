@@ -53,9 +53,6 @@ pub struct OpenOptions {
     /// Bytes of packets that a live source's own queue should hold, if nothing else queues them.
     /// `None` leaves the size to the port.
     pub queue_bytes: Option<usize>,
-    /// What a job does before it opens files to read: it gives up its rights. Whoever opens several
-    /// ports calls it after those that take rights.
-    pub before_files: Option<BeforeFiles>,
 }
 
 /// Does something before files are opened.

@@ -10,7 +10,7 @@ use burstline_sys::direct::is_own_descriptor;
 use burstline_sys::inode::{FileId, open_own};
 use burstline_sys::late::Opening;
 
-use crate::PortError;
+use crate::{BeforeFiles, PortError};
 
 /// How a job uses a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,7 @@ struct Opened {
     files: Vec<OpenedFile>,
     /// What the job has written and closed, if someone asks for that.
     written: Option<HashSet<Identity>>,
+    before: Option<BeforeFiles>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +68,17 @@ impl OpenedFiles {
             file.set_len(0).map_err(failed)?;
         }
         Ok(file)
+    }
+
+    /// Names what the job does before it opens files to read: it gives up its rights. Whoever opens
+    /// several ports calls it after those that take rights.
+    pub fn set_before(&self, before: Option<BeforeFiles>) {
+        self.opened().before = before;
+    }
+
+    /// Returns what [`set_before`](Self::set_before) has named.
+    pub fn before(&self) -> Option<BeforeFiles> {
+        self.opened().before
     }
 
     /// Registers a file. A file may be read several times, but a written file has one user. Only
@@ -112,7 +124,7 @@ impl OpenedFiles {
     /// Unregisters a written file: it is closed, and its inode number may soon be reused. It is
     /// remembered only if its identity tells it from the next one of that number.
     pub(crate) fn leave(&self, id: FileId) {
-        let Opened { files, written } = &mut *self.opened();
+        let Opened { files, written, .. } = &mut *self.opened();
         let is_left = |file: &mut OpenedFile| file.id == id && file.usage == Use::Write;
         let left = files.extract_if(.., is_left).map(|file| file.identity);
         let left: Vec<_> = left.filter(|(.., made)| made.is_some()).collect();

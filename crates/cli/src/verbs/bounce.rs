@@ -30,11 +30,11 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
         false => confinement::give_up_before_files(common).map(|()| None)?,
     };
     let ports = OpenOptions {
-        before_files,
         only: args.only.clone().unwrap_or_default(),
         may_steal: args.steal,
         ..OpenOptions::default()
     };
+    ports.files.set_before(before_files);
     let treatment = Treatment {
         touch: args.touch,
         rewrite: args.rewrite.unwrap_or_default(),
@@ -64,7 +64,7 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
     })?;
     let mut report = std::mem::take(&mut bounced.report);
     bounced.inline = job::end_inline(inline, &stop, &mut report);
-    job::conclude(&view.with_bounced(bounced), &report, &common.demands())
+    job::conclude(&view.with_bounced(bounced, progress.counted()), &report, &common.demands())
 }
 
 /// Checks that packets can wait for verdicts. A waiting packet is copied, because its port needs

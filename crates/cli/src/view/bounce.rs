@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use burstline_engine::Bounced;
+use burstline_engine::{Bounced, Counted};
 use burstline_port::{Rewrite, Touch};
 use burstline_wire::link_address;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use super::inline;
 use crate::words::{count_text, packets_text};
 
 /// Appends the text; if `is_whole`, it says where all frames are even if none is missing.
-pub(super) fn text(text: &mut String, bounced: &Bounced, is_whole: bool) {
+pub(super) fn text(text: &mut String, bounced: &Bounced, counted: &[Counted], is_whole: bool) {
     // Writing to a string cannot fail, here and below.
     let found = &bounced.treatment.found;
     let packets = packets_text(found.packets);
@@ -27,8 +27,7 @@ pub(super) fn text(text: &mut String, bounced: &Bounced, is_whole: bool) {
     if let Some(inline) = &bounced.inline {
         inline::text(text, inline, is_whole);
     }
-    let meanwhile = bounced.counted.iter().filter(|counted| counted.least < 0);
-    for counted in meanwhile {
+    for counted in counted.iter().filter(|counted| counted.least < 0) {
         let _ = writeln!(text, "frames   {} IN TWO PLACES meanwhile", -counted.least);
     }
     for census in bounced.frames.iter().filter(|census| is_whole || census.elsewhere() != 0) {
@@ -45,9 +44,9 @@ pub(super) fn text(text: &mut String, bounced: &Bounced, is_whole: bool) {
 }
 
 /// Returns the results as JSON.
-pub(super) fn json(bounced: &Bounced) -> Value {
+pub(super) fn json(bounced: &Bounced, counted: &[Counted]) -> Value {
     let (treatment, found) = (&bounced.treatment, &bounced.treatment.found);
-    let frames = bounced.frames.iter().zip(&bounced.counted).map(|(census, counted)| {
+    let frames = bounced.frames.iter().zip(counted).map(|(census, counted)| {
         json!({
             "frames": census.frames,
             "fill": census.fill,

@@ -16,7 +16,7 @@ const FLOWS_SHOWN: usize = 16;
 pub(super) fn text(findings: &Findings, is_whole: bool) -> String {
     let mut text = String::new();
     if let Some(bounced) = &findings.bounced {
-        bounce::text(&mut text, bounced, is_whole);
+        bounce::text(&mut text, bounced, &findings.counted, is_whole);
     }
     if let Some(status) = &findings.switched {
         text += &switch::totals_text(&switch::json(status));
@@ -36,7 +36,7 @@ pub(super) fn text(findings: &Findings, is_whole: bool) -> String {
 /// Adds the findings to a report.
 pub(super) fn add_to(report: &mut Value, findings: &Findings) {
     if let Some(bounced) = &findings.bounced {
-        report["bounce"] = bounce::json(bounced);
+        report["bounce"] = bounce::json(bounced, &findings.counted);
     }
     if let Some(status) = &findings.switched {
         report["switch"] = switch::json(status);

@@ -47,7 +47,7 @@ impl Carry {
         let options = &OpenOptions { forwards, ..options.clone() };
         // Packets sent by its own interface would come back.
         let open_source = || open_source(&from.inward()?, options);
-        let (source, sink) = match options.before_files.filter(|_| !from.leads_to_interface()) {
+        let (source, sink) = match options.files.before().filter(|_| !from.leads_to_interface()) {
             None => (open_source()?, open_sink(to, options)?),
             Some(before_files) => {
                 // The sink may take the rights that a file is not read with.

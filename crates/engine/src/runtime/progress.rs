@@ -17,6 +17,7 @@ use burstline_port::Losses;
 use super::meter::StageCost;
 use super::tally::Tally;
 use crate::ThreadPlace;
+use crate::bounce::Counted;
 use crate::published::{PublishedReport, Shown};
 pub use standing::{AGE_BOUNDS, AgesNow, LogNow, StageNow, Standing};
 
@@ -91,6 +92,8 @@ pub struct Progress {
     shown: Mutex<Option<Shown>>,
     /// Events that were not fetched yet.
     news: Mutex<News>,
+    /// The counts of frames of a bounce that has ended.
+    counted: Mutex<Vec<Counted>>,
     /// Names of the sources.
     names: Vec<String>,
     /// The places of a job whose ports come and go; they replace those above.
@@ -215,6 +218,7 @@ impl Progress {
             logs: Mutex::default(),
             shown: Mutex::default(),
             news: Mutex::default(),
+            counted: Mutex::default(),
             names: (0..sources).map(|number| number.to_string()).collect(),
             own_places: Mutex::default(),
         }
@@ -292,6 +296,16 @@ impl Progress {
     /// Cost: an uncontended lock.
     pub fn take_news(&self) -> Vec<String> {
         mem::take(&mut self.news().fresh)
+    }
+
+    /// Returns what a bounce found when it counted its frames meanwhile: an entry for each of
+    /// [`Bounced::frames`](crate::Bounced). Empty until it has ended.
+    pub fn counted(&self) -> Vec<Counted> {
+        lock(&self.counted).clone()
+    }
+
+    pub(crate) fn set_counted(&self, counted: Vec<Counted>) {
+        *lock(&self.counted) = counted;
     }
 
     /// Reports an event.
