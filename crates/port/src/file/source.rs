@@ -72,8 +72,6 @@ pub(super) struct FileSource {
     untold: u64,
     /// Delivered packets that no checksum covers yet.
     unchecked: u64,
-    /// Blocks of interfaces that the file does not describe.
-    undescribed: u64,
     /// An error to return from the next call.
     error: Option<PortError>,
     /// A decoded packet that did not fit into the log, or whose turn has not come.
@@ -117,7 +115,6 @@ impl FileSource {
             lost: LostPackets::default(),
             untold: 0,
             unchecked: 0,
-            undescribed: 0,
             error: None,
             pending: None,
             decoded: 0,

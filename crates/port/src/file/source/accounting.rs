@@ -12,7 +12,6 @@ impl FileSource {
         if let DamageKind::NotClosed { unchecked } = kind {
             self.unchecked += unchecked;
         }
-        self.undescribed += u64::from(matches!(kind, DamageKind::UnknownInterface { .. }));
         let lost = self.lost.count(kind);
         self.untold = self.untold.saturating_add(lost).min(LostPackets::MOST);
     }
@@ -25,9 +24,10 @@ impl FileSource {
         if is_known { said as i64 - self.decoded as i64 } else { 0 }
     }
 
-    /// Returns those of them that were skipped, because the file does not describe their interface.
-    fn undescribed(&self) -> u64 {
-        self.undescribed.min(self.miscounted().max(0) as u64)
+    /// Returns those of them that damage explains: blocks of a segment whose checksum holds were
+    /// skipped, as where a damaged header no longer describes an interface.
+    fn skipped(&self) -> u64 {
+        if self.account.is_damaged { self.miscounted().max(0) as u64 } else { 0 }
     }
 
     /// Notes the losses of its recorder that the file reports: by interface at its end, and by
@@ -70,7 +70,7 @@ impl FileSource {
             ..self.account.clone()
         };
         let LostPackets { corrupt, missing } = self.lost;
-        let corrupt = corrupt + self.undescribed();
+        let corrupt = corrupt + self.skipped();
         let lost = [(Loss::Corrupt, corrupt), (Loss::MissingSegments, missing)];
         let named = lost.into_iter().filter(|(_, packets)| *packets > 0);
         named.for_each(|(cause, packets)| account.lost.add(cause, packets));
