@@ -57,7 +57,7 @@ pub fn survey(
 }
 
 fn new_file(path: &Path) -> io::Result<File> {
-    Opening::write().create_new().mode(0o600).open(path)
+    Opening::write().create_new().open(path)
 }
 
 #[cfg(test)]

@@ -156,7 +156,7 @@ fn thirty_calls_end_the_process() {
 #[test]
 fn where_calls_are_only_logged_the_process_goes_on() {
     let folder = folder("logged");
-    // They fail for want of an argument or of a capability.
+    // They fail because an argument or a capability is missing.
     for wanted in ["process_vm_readv", "mount", "chroot", "setns", "add_key", "mknodat"] {
         let which = FORBIDDEN.iter().position(|(name, ..)| *name == wanted).unwrap();
         let output = command(which, &folder).env(LOGS, "1").output().unwrap();

@@ -247,7 +247,7 @@ fn rules(wants: &Wants) -> std::io::Result<Option<Ruleset>> {
         rules.allow(Path::new(path), Access::Read)?;
     }
     rules.allow(Path::new("/dev/null"), Access::Write)?;
-    wants.add_grants(&rules)?;
+    add_grants(&wants.grants, &rules)?;
     for port in &wants.tcp_ports {
         rules.allow_tcp(*port)?;
     }
@@ -386,7 +386,7 @@ impl Wants {
         // Which files ports take that users ask for is not known yet.
         let files = if self.has_door { None } else { Ruleset::new()? };
         if let Some(files) = &files {
-            self.add_grants(files)?;
+            add_grants(&self.grants, files)?;
             if let Some(early) = &self.early {
                 add_grants(&early.grants, files)?;
             }
@@ -405,10 +405,6 @@ impl Wants {
         let is_filtered = CallFilter::is_supported();
         let calls = is_filtered.then(|| CallFilter::with_late_files(&needs, late, refusal));
         Ok(Confinement { user: None, files, calls })
-    }
-
-    fn add_grants(&self, rules: &Ruleset) -> io::Result<()> {
-        add_grants(&self.grants, rules)
     }
 
     /// Whether a helper may open what this job begins with for another user than root.

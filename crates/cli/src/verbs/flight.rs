@@ -93,7 +93,7 @@ impl Names {
         loop {
             self.used += 1;
             let path = numbered(&self.path, self.used);
-            match Opening::write().create_new().mode(0o600).open(Path::new(&path)) {
+            match Opening::write().create_new().open(Path::new(&path)) {
                 Ok(_) => return Ok(path),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {

@@ -54,9 +54,6 @@ use part::{GROUP_ROWS, Part, Place};
 /// Most files open at a time.
 const PARTS_MAX: usize = 16;
 
-/// Permission bits of a file that is its owner's alone.
-const OWN_FILE: u32 = 0o600;
-
 /// Most rows in memory: some 100 MiB.
 const ROWS_MAX: usize = 4 * GROUP_ROWS;
 
@@ -104,7 +101,7 @@ impl TreeSink {
         remove_hidden(root, &origin.sensor).map_err(|error| TreeError::io("clean", root, error))?;
         let sink = Self {
             root: root.to_owned(),
-            mode: OWN_FILE,
+            mode: late::OWN_FILE,
             origin,
             every,
             parts: BTreeMap::new(),

@@ -172,7 +172,7 @@ fn queries_of_other_users_are_bounded() {
 }
 
 /// Another user sends nonsense, nothing, or closes at once. Only so many of these are read as it
-/// may connect; the rest is told why, and closed. A third user's queries and attaches are answered.
+/// may connect; the rest hear why, and end. A third user's queries and attaches are answered.
 #[test]
 fn connects_that_never_ask_are_bounded_and_leave_others_alone() {
     let Some((_directory, name)) = for_root() else { return };

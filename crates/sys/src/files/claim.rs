@@ -40,7 +40,7 @@ impl Claim {
     /// Tries to claim `path`, and creates the file if necessary. Symbolic links are not followed.
     pub fn take(path: &Path) -> io::Result<Claimed> {
         // O_NONBLOCK: a pipe at this path must not block us.
-        let opening = Opening::read_and_write().or_create().mode(0o600);
+        let opening = Opening::read_and_write().or_create();
         let opening = opening.with(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         let mut file = LockedFile::from(opening.open(path)?);
         let is_ours = match file.try_lock() {

@@ -102,7 +102,7 @@ pub fn make_own_folder(path: &Path) -> io::Result<()> {
 pub fn open_own(path: &Path) -> io::Result<File> {
     let refused = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
     let careful = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let opening = Opening::read_and_write().or_create().mode(0o600).with(careful);
+    let opening = Opening::read_and_write().or_create().with(careful);
     let file = opening.open(path).map_err(|error| match error.raw_os_error() {
         Some(libc::ELOOP) => refused("it is a symbolic link"),
         _ => error,
@@ -143,7 +143,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     beside.push(format!(".{}", std::process::id()));
     let beside = PathBuf::from(beside);
     // An existing file belongs to someone else and is kept.
-    let mut file = Opening::write().create_new().mode(0o600).open(&beside)?;
+    let mut file = Opening::write().create_new().open(&beside)?;
     let moved = file.write_all(bytes).and_then(|()| late::rename(&beside, path));
     moved.inspect_err(|_| {
         // Half a file is useless.

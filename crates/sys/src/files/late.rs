@@ -31,8 +31,8 @@ use crate::kept;
 use crate::seqpacket::{Kind, bound, connected};
 use crate::users;
 
-/// The mode of a new file: its owner reads and writes it.
-const OWN_FILE: u32 = 0o600;
+/// The mode of a new file, unless [`Opening::mode`] names one: it is its owner's alone.
+pub const OWN_FILE: u32 = 0o600;
 
 /// How to open a file, as [`std::fs::OpenOptions`] says it.
 #[derive(Clone, Copy, Debug)]

@@ -113,7 +113,7 @@ impl Server {
             }
             Ok(None) => self.serve_own(&listener, handle, options),
             Err(_) => {
-                drop(listener); // who waits for an answer is told that none comes
+                drop(listener); // who waits for an answer sees that none comes
                 drop(readiness::wait(&[self.end.as_fd()], u64::MAX));
             }
         }

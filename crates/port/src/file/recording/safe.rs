@@ -18,8 +18,7 @@ use std::time::{Duration, Instant};
 
 use burstline_sys::direct::is_own_descriptor;
 use burstline_sys::inode::FileId;
-use burstline_sys::late;
-use burstline_sys::privileges;
+use burstline_sys::{late, privileges};
 
 use super::super::place::folder_of;
 use super::chores::{Chore, Chores, Made};
@@ -156,10 +155,8 @@ impl Safe {
         let opened = is_made.then(|| late::open_folder(folder)).transpose();
         let mut state = self.shared.lock();
         if let (Err(error), Some(_)) = (&opened, self.shared.flush) {
-            let folder = folder.display();
-            let what =
-                format!("{folder} is not synced: {error}: a power cut may take its new files");
-            state.notes.push(what);
+            let (folder, risk) = (folder.display(), "a power cut may take its new files");
+            state.notes.push(format!("{folder} is not synced: {error}: {risk}"));
         }
         let (path, synced) = (path.to_owned(), Mark::default());
         let (file, folder) = (Arc::new(file), opened.ok().flatten());

@@ -167,8 +167,7 @@ impl CaptureReader {
         Ok(reader)
     }
 
-    /// Processes the file without privileges, also if the job has not dropped its own: as some jobs
-    /// do (decision 0070), and users of this library.
+    /// Processes the file without privileges, also if the caller has not dropped its own.
     pub(super) fn without_rights<T: Send>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, PortError> + Send,

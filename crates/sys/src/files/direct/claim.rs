@@ -12,9 +12,6 @@ use rustix::io::Errno;
 use crate::late::{self, Opening};
 use crate::locked::LockedFile;
 
-/// The default mode of a new file: packets are private data.
-const OWN_MODE: u32 = 0o600;
-
 /// How to open a file for writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Creation {
@@ -80,7 +77,7 @@ impl DerefMut for Claimed {
 /// followed, or a block device that must not be overwritten. The file is then unchanged.
 pub fn claim(path: &Path, creation: &Creation) -> io::Result<Claimed> {
     // Emptied below and not by open: only there do we know that it is a regular file, and ours.
-    let opening = Opening::write().or_create().mode(OWN_MODE);
+    let opening = Opening::write().or_create();
     let opening = if creation.is_new { opening.create_new() } else { opening };
     let file = opening
         .with(link_flags(path, creation.follows_links))

@@ -3,8 +3,10 @@
 use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use super::CONFINEMENT;
+use crate::folder;
 
 /// The rights of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,13 +57,13 @@ impl Held {
 /// Returns the rights of each thread of this process; of none without `/proc`. A thread that ends
 /// meanwhile has none.
 pub(super) fn of_all_threads() -> io::Result<Vec<Held>> {
-    let mut all = Vec::new();
-    let threads = match fs::read_dir("/proc/self/task") {
+    let (tasks, mut all) = (Path::new("/proc/self/task"), Vec::new());
+    let threads = match folder::names(tasks) {
         Err(error) if is_gone(&error) => return Ok(all),
         threads => threads?,
     };
     for thread in threads {
-        match fs::read_to_string(thread?.path().join("status")) {
+        match fs::read_to_string(tasks.join(thread).join("status")) {
             Ok(status) => all.push(Held::of(&status)),
             Err(error) if is_gone(&error) => {}
             Err(error) => return Err(error),
