@@ -155,8 +155,10 @@ impl Safe {
         let opened = is_made.then(|| late::open_folder(folder)).transpose();
         let mut state = self.shared.lock();
         if let (Err(error), Some(_)) = (&opened, self.shared.flush) {
-            let (folder, risk) = (folder.display(), "a power cut may take its new files");
-            state.notes.push(format!("{folder} is not synced: {error}: {risk}"));
+            let folder = folder.display();
+            let what =
+                format!("{folder} is not synced: {error}: a power cut may take its new files");
+            state.notes.push(what);
         }
         let (path, synced) = (path.to_owned(), Mark::default());
         let (file, folder) = (Arc::new(file), opened.ok().flatten());
