@@ -32,7 +32,7 @@ pub(crate) use extcap::extcap;
 pub(crate) use fetch::fetch;
 pub(crate) use flows::flows;
 pub(crate) use generate::generate;
-pub(crate) use lab::lab;
+pub(crate) use lab::{lab, record_at};
 pub(crate) use merge::merge;
 pub(crate) use ports::ports;
 pub(crate) use query::query;

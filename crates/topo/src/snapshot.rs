@@ -132,15 +132,23 @@ impl Snapshot {
     /// # Errors
     /// [`SnapshotError`], with the line.
     pub fn lay_out(text: &str) -> Result<Self, SnapshotError> {
-        let files = parse(text)?;
-        let root = std::env::temp_dir();
+        let place = std::env::temp_dir();
+        let made = TemporaryFolder::create_in(&place, "burstline-machine-");
+        let made = made.map_err(|error| SnapshotError::File { path: place, error });
+        Self::lay_out_in(made?, text)
+    }
+
+    /// Lays out `text` as files in this folder.
+    ///
+    /// # Errors
+    /// [`SnapshotError`], with the line.
+    pub fn lay_out_in(folder: TemporaryFolder, text: &str) -> Result<Self, SnapshotError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |error| SnapshotError::File { path, error }
         };
-        let made = TemporaryFolder::create_in(&root, "burstline-machine-");
-        let snapshot = Self { root: made.map_err(failed(&root))? };
-        for (path, text) in files {
+        let snapshot = Self { root: folder };
+        for (path, text) in parse(text)? {
             let path = snapshot.root().join(path);
             let folder = path.parent().unwrap_or(snapshot.root());
             fs::create_dir_all(folder).map_err(failed(folder))?;

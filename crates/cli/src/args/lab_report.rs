@@ -53,6 +53,13 @@ pub(crate) struct ReportArgs {
     pub(crate) csv: Option<PathBuf>,
 }
 
+impl ReportArgs {
+    /// Returns where the page is written.
+    pub(crate) fn page(&self) -> PathBuf {
+        self.output.clone().unwrap_or_else(|| self.folder.join("report.html"))
+    }
+}
+
 /// List every figure and claim of the five founding documents, and where it is shown here
 ///
 /// Each has a command of this program, or the reason why it cannot be run. A note says where the

@@ -19,6 +19,7 @@
 //! `log` allows system calls outside the list and records them in the kernel's log. `off` drops
 //! capabilities only.
 
+mod description;
 mod engine;
 mod places;
 mod wants;
@@ -48,6 +49,7 @@ use crate::failure::{Failure, complain};
 use crate::job::apart;
 use crate::serving::{Places, Server};
 use crate::verbs::{Opens, serve_door};
+pub(crate) use description::give_up_before_description;
 pub(crate) use engine::with_engine;
 use wants::Wants;
 pub(crate) use wants::{is_of_files, takes_rights};
@@ -85,8 +87,12 @@ const READ: [&str; 15] = [
 pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     let Some(refusal) = refusal()? else { return name_successor(verb.successor()) };
     // A query names what its threads keep once its engine is ready, a fetch once it knows its
-    // sensors, a demonstration once it has files.
-    let is_later = matches!(verb, Verb::Query(_) | Verb::Fetch(_) | Verb::Demo(_));
+    // sensors, a demonstration once it has files, and who reads a machine's description then.
+    let is_later = match verb {
+        Verb::Query(_) | Verb::Fetch(_) | Verb::Demo(_) => true,
+        Verb::Doctor(args) => args.describes_another(),
+        _ => false,
+    };
     if verb.keeps_privileges() || is_later {
         return Ok(());
     }
@@ -248,6 +254,7 @@ fn rules(wants: &Wants) -> std::io::Result<Option<Ruleset>> {
     }
     rules.allow(Path::new("/dev/null"), Access::Write)?;
     add_grants(&wants.grants, &rules)?;
+    wants.temporary.iter().try_for_each(|folder| rules.allow_temporary(folder))?;
     for port in &wants.tcp_ports {
         rules.allow_tcp(*port)?;
     }

@@ -13,6 +13,7 @@ use burstline_lab::{contenders, remote};
 use crate::args::{GeneratorArgs, Lab, LabArgs};
 use crate::failure::Failure;
 use crate::signals;
+pub(crate) use scenarios::record_at;
 
 /// Runs the chosen experiment.
 pub(crate) fn lab(args: &LabArgs) -> Result<ExitCode, Failure> {

@@ -6,5 +6,6 @@ mod support;
 mod lab;
 mod lab_remote;
 mod lab_report;
+mod lab_rights;
 mod lab_scenarios;
 mod plan;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::{Directory, Run, last_object, run, run_with_code};
 
 /// Returns the fixture of `crates/topo` for a machine with two sockets.
-fn two_sockets() -> String {
+pub(crate) fn two_sockets() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../topo/fixtures/two-sockets.txt");
     path.to_string_lossy().into_owned()
 }

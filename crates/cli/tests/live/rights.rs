@@ -9,10 +9,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use burstline_testbed::{Bed, Killed, NEAR};
+use burstline_testbed::{Bed, FAR, Killed, NEAR};
 
 use crate::support::endless::{end, ended, signal, spawn, start};
-use crate::support::live::{children, statuses, wait_until};
+use crate::support::live::{Live, children, statuses, wait_until};
 use crate::support::rights::{
     assert_all_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights, rights,
     tell, threads_with_rights, traced, traced_at,
@@ -150,6 +150,20 @@ fn root_becomes_nobody_before_packets_come() {
     }
     // The file belonged to root when it was opened, and still does.
     assert_eq!(fs::metadata(&file).unwrap().uid(), 0);
+}
+
+/// Ports that take rights are open by then.
+#[test]
+fn interfaces_are_captured_by_nobody() {
+    let (Some(nobody), Some(bed)) = (nobody(), Bed::or_skip()) else { return };
+    let directory = Directory::new("rights-interfaces");
+    for port in ["afpacket:", "xdp:", "tap:"] {
+        let interface = if port == "tap:" { "bursttap" } else { FAR };
+        let job = format!("capture {port}{interface} -w {}", directory.file("x.pcapng"));
+        let live = Live::start_on(&bed.far, &directory, &job);
+        assert_all_nobodys(live.program.process_id(), &nobody);
+        live.stop();
+    }
 }
 
 /// Extcap becomes `capture`, whose threads are those of any capture.

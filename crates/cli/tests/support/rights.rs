@@ -36,15 +36,22 @@ pub(crate) fn held(process: u32) -> Vec<Held> {
 /// Prints the rights of each thread, for the table of campaign R22.
 pub(crate) fn tell(process: u32) {
     let words = fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
-    let verb = words.split('\0').nth(1).unwrap_or_default();
+    let mut words = words.split('\0').skip(1);
+    let verb = words.next().unwrap_or_default();
+    // Those that read what a DPDK device receives have its threads, too.
+    let device = if words.any(|word| word.contains("dpdk:")) { " of dpdk:" } else { "" };
     for status in whole_statuses(process) {
-        let name = status.lines().next().unwrap_or_default().trim_start_matches("Name:\t");
-        let Held { user, capabilities, bounding, is_filtered, .. } = Held::of(&status);
+        let of_field = |field: &str| status.lines().find_map(|line| line.strip_prefix(field));
+        let [name, groups] = ["Name:\t", "Groups:\t"].map(|it| of_field(it).unwrap_or_default());
+        let groups = if groups.trim().is_empty() { "none" } else { groups.trim() };
+        let Held { user, capabilities, bounding, is_filtered, has_no_new_privileges, .. } =
+            Held::of(&status);
         let (capabilities, bounding) = (capabilities.count_ones(), bounding.count_ones());
         let calls = if is_filtered { "listed calls" } else { "all calls" };
+        let new = if has_no_new_privileges { "no" } else { "new" };
         println!(
-            "rights: {verb} | {name} | user {user}, {capabilities} capabilities, {bounding} \
-             bounding, {calls}"
+            "rights: {verb}{device} | {name} | user {user}, other groups {groups}, {capabilities} \
+             capabilities, {bounding} bounding, {new} privileges by programs, {calls}"
         );
     }
 }

@@ -28,8 +28,9 @@ mod tests;
 mod view;
 
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
+use burstline_sys::inode::read_text;
+use burstline_sys::late;
 use serde::Deserialize;
 
 use crate::record::{Record, Row, Stage, Status};
@@ -130,7 +131,7 @@ pub struct Committed {
 
 impl Committed {
     fn read(path: &Path) -> Result<Self, String> {
-        let text = fs::read_to_string(path).map_err(|error| error.to_string());
+        let text = read_text(path).map_err(|error| error.to_string());
         let record = text.and_then(|text| Record::parse(&text));
         let record = record.map_err(|why| format!("{}: {why}", path.display()))?;
         let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
@@ -171,14 +172,15 @@ fn is_stage(stage: &Stage, name: &str) -> bool {
 /// If a folder or a file of one cannot be read, or contains no record.
 pub fn committed(runs: &Path) -> Result<Vec<Committed>, String> {
     let files = |folder: &Path| {
-        let all = fs::read_dir(folder).and_then(|all| {
-            all.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<PathBuf>>>()
-        });
-        all.map_err(|error| format!("{}: {error}", folder.display()))
+        let names = late::names_in(folder);
+        let names = names.map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok::<Vec<PathBuf>, String>(names.iter().map(|name| folder.join(name)).collect())
     };
     let mut paths = Vec::new();
     // Records of campaigns have another format.
-    for folder in files(runs)?.iter().filter(|path| path.is_dir() && !path.ends_with("campaign")) {
+    for folder in
+        files(runs)?.iter().filter(|path| late::is_folder(path) && !path.ends_with("campaign"))
+    {
         paths.extend(files(folder)?);
     }
     paths.retain(|path| path.extension().is_some_and(|kind| kind == "json"));

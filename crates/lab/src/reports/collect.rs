@@ -1,10 +1,10 @@
 //! Reads the records of a folder, with a line for each file that cannot be read.
 
-use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use burstline_sys::inode::open_regular;
+use burstline_sys::late;
 
 use crate::record::Record;
 
@@ -69,8 +69,8 @@ impl Collection {
         let path = folder.to_owned();
         let failed = |error| ReportError::Folder { path: folder.to_owned(), error };
         let mut files: Vec<PathBuf> = Vec::new();
-        for entry in fs::read_dir(folder).map_err(failed)? {
-            let file = entry.map_err(failed)?.path();
+        for name in late::names_in(folder).map_err(failed)? {
+            let file = folder.join(name);
             if file.extension().is_some_and(|extension| extension == "json") {
                 files.push(file);
             }

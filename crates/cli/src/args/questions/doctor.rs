@@ -56,6 +56,17 @@ pub(crate) struct DoctorArgs {
     pub(crate) machine: Option<PathBuf>,
 }
 
+impl DoctorArgs {
+    /// Whether the machine is another one, by its description.
+    pub(crate) fn describes_another(&self) -> bool {
+        match &self.about {
+            None => self.machine.is_some(),
+            Some(Doctor::Plan(args)) => args.machine.is_some(),
+            Some(Doctor::Ports(_) | Doctor::Logs(_) | Doctor::Snapshot) => false,
+        }
+    }
+}
+
 /// What to look at.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Doctor {

@@ -44,6 +44,8 @@ const RINGS_MOST: usize = 4;
 pub(super) struct Wants {
     /// Files and folders opened later.
     pub(super) grants: Vec<Grant>,
+    /// A folder of its user, which is removed at the end.
+    pub(super) temporary: Option<PathBuf>,
     /// Paths of sockets that are connected to later.
     pub(super) sockets: Vec<PathBuf>,
     /// TCP ports that the job connects to.
@@ -286,6 +288,11 @@ impl Wants {
             self.late.has_names = true;
             self.grant(path, GrantKind::Socket);
         }
+    }
+
+    /// Something later takes the user that started this, and no helper can do it.
+    pub(super) fn stay_of_this_user(&mut self) {
+        (self.takes_user, self.takes_descriptors) = (true, true);
     }
 
     /// A library that opens ports while packets come needs all that a port may need.

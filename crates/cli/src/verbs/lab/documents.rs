@@ -5,11 +5,13 @@ use std::process::ExitCode;
 use burstline_lab::documents;
 
 use crate::args::DocumentsArgs;
+use crate::confinement::give_up;
 use crate::failure::Failure;
 use crate::view;
 
 /// Prints the table of claims.
 pub(crate) fn documents(args: &DocumentsArgs) -> Result<ExitCode, Failure> {
+    give_up()?;
     let all = documents::all();
     let records = args.records.as_deref().map(documents::committed).transpose();
     let records = records.map_err(Failure::new)?;

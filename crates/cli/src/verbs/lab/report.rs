@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use burstline_lab::reports::{self, Collection};
 use burstline_sys::inode::write_own;
+use burstline_sys::late::create_folders;
 
 use crate::args::ReportArgs;
+use crate::confinement::give_up;
 use crate::failure::{Failure, complain};
 use crate::foreign::path_text;
 use crate::view;
@@ -16,13 +18,14 @@ const STANDARD_OUTPUT: &str = "-";
 
 /// Reads the records and writes the requested report.
 pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
+    give_up()?;
     let collection = Collection::read(&args.folder).map_err(|e| Failure::new(e.to_string()))?;
     collection.problems.iter().for_each(|problem| complain(problem));
-    let page = args.output.clone().unwrap_or_else(|| args.folder.join("report.html"));
+    let page = args.page();
     write(&page, &reports::html(&collection))?;
     if let Some(folder) = &args.charts {
         let failed = |error| Failure::new(format!("folder {}: {error}", folder.display()));
-        std::fs::create_dir_all(folder).map_err(failed)?;
+        create_folders(folder).map_err(failed)?;
         for chart in reports::charts(&collection) {
             write(&folder.join(&chart.name), &chart.text)?;
         }

@@ -18,6 +18,7 @@ use burstline_lab::scenario::{Scenario, Work, budget, built_in, check_remote, ma
 use burstline_sys::inode::{read_text, replace};
 
 use crate::args::{CompareArgs, ListArgs, RunOptions};
+use crate::confinement::give_up;
 use crate::failure::{FAILED, Failure, complain};
 use crate::signals;
 use crate::view;
@@ -155,6 +156,7 @@ pub(super) fn program() -> Result<PathBuf, Failure> {
 
 /// Compares two records.
 pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
+    give_up()?;
     let (a, b) = (load(&args.first, &args.dir)?, load(&args.second, &args.dir)?);
     let compared = compare_records(&a, &b, args.metric.as_deref()).map_err(Failure::new)?;
     let text = match args.json {
@@ -208,13 +210,18 @@ pub(super) fn save(record: &Record, folder: &Path) -> Result<(), Failure> {
 }
 
 fn load(word: &str, folder: &Path) -> Result<Record, Failure> {
-    let path = match word.contains(['.', '/']) {
-        true => PathBuf::from(word),
-        false => folder.join(format!("{word}.json")),
-    };
+    let path = record_at(word, folder);
     let fail = |why: String| Failure::new(format!("{}: {why}", path.display()));
     let text = read_text(&path).map_err(|error| fail(error.to_string()))?;
     Record::parse(&text).map(Record::labelled).map_err(fail)
+}
+
+/// Returns the path of the record that this word names.
+pub(crate) fn record_at(word: &str, folder: &Path) -> PathBuf {
+    match word.contains(['.', '/']) {
+        true => PathBuf::from(word),
+        false => folder.join(format!("{word}.json")),
+    }
 }
 
 /// Returns the command line, with `burstline` in place of the program's path.

@@ -18,7 +18,7 @@ use burstline_topo::{Inventory, Snapshot, findings, take_snapshot};
 use serde_json::json;
 
 use crate::args::{Doctor, DoctorArgs, DoctorLogsArgs, DoctorPortsArgs};
-use crate::confinement::give_up;
+use crate::confinement::{give_up, give_up_before_description};
 use crate::failure::Failure;
 use crate::view;
 use crate::view::logs::Published;
@@ -60,12 +60,12 @@ fn inventory(path: Option<&Path>) -> Result<Inventory, Failure> {
     let Some(path) = path else {
         return Inventory::read().map_err(|error| failed(&error));
     };
-    if path.is_dir() {
+    let Some(folder) = give_up_before_description(path)? else {
         return Inventory::read_from(path).map_err(|error| failed(&error));
-    }
+    };
     let text = read_text(path)
         .map_err(|error| Failure::new(format!("read {}: {error}", path.display())))?;
-    let snapshot = Snapshot::lay_out(&text).map_err(|error| failed(&error))?;
+    let snapshot = Snapshot::lay_out_in(folder, &text).map_err(|error| failed(&error))?;
     Inventory::read_from(snapshot.root()).map_err(|error| failed(&error))
 }
 

@@ -16,8 +16,8 @@ use burstline_sys::privileges::Need;
 
 use super::super::places::{links_in, make_folder_of_names, places_of, prefix_of_names};
 use super::{RINGS_MOST, Wants};
-use crate::args::{Doctor, FetchArgs, FilesArgs, Lab, NOTHING, Verb};
-use crate::verbs::top_port;
+use crate::args::{Doctor, FetchArgs, FilesArgs, Lab, NOTHING, ReportArgs, Verb};
+use crate::verbs::{record_at, top_port};
 
 impl Wants {
     /// The same for verbs that are no jobs and ask others.
@@ -76,11 +76,37 @@ impl Wants {
                     // Beside a device that it starts, its own ports are `xdp:`.
                     wants.calls.push(Need::Maps);
                 }
+                Lab::Report(args) => wants.report(args),
+                Lab::Compare(args) => {
+                    let records =
+                        [&args.first, &args.second].map(|word| record_at(word, &args.dir));
+                    wants.takes_user = true;
+                    records.iter().for_each(|record| wants.read_near(record));
+                }
+                Lab::Documents(args) => {
+                    wants.takes_user = args.records.is_some();
+                    let folders = args.records.iter().cloned();
+                    wants.grants.extend(folders.map(|it| Grant::of(it, GrantKind::Read)));
+                }
                 _ => return None,
             },
             _ => return None,
         }
         Some(wants)
+    }
+
+    /// A folder of records, and the files that are written of them.
+    fn report(&mut self, args: &ReportArgs) {
+        self.takes_user = true;
+        self.read_near(&args.folder);
+        links_in(&args.folder).iter().for_each(|record| self.read_near(record));
+        if let Some(charts) = &args.charts {
+            self.fill(charts);
+        }
+        let page = args.page();
+        for path in [Some(&page), args.markdown.as_ref(), args.csv.as_ref()].into_iter().flatten() {
+            self.write_later(path.to_str(), false);
+        }
     }
 
     /// What a fetch takes: `folder` for what sensors send, and a file for all of it.

@@ -1,0 +1,135 @@
+//! Rights of the verbs that read records and descriptions of machines, which may come from anyone.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Stdio;
+
+use burstline_testbed::Killed;
+
+use crate::plan::two_sockets;
+use crate::support::live::wait_until;
+use crate::support::rights::{
+    assert_all_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights,
+    threads_with_rights, traced,
+};
+use crate::support::{Directory, command, other, run, run_with_code};
+
+const RECORD: &str = include_str!("../../../lab/tests/data/numa-rtc.json");
+
+/// strace reports that all threads had given up their rights when the first byte was read.
+#[test]
+fn records_and_descriptions_are_read_without_rights() {
+    if !can_trace() {
+        return;
+    }
+    let directory = Directory::new("rights-records");
+    // The kernel names a file of a folder of another user by its whole path.
+    let [records, runs] = ["records", "runs"].map(|name| directory.file(name));
+    fs::create_dir_all(format!("{runs}/records")).unwrap();
+    fs::create_dir(&records).unwrap();
+    for folder in [&records, &format!("{runs}/records")] {
+        fs::write(format!("{folder}/foreign.json"), RECORD).unwrap();
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    let machine = directory.file("foreign.txt");
+    fs::copy(two_sockets(), &machine).unwrap();
+    fs::set_permissions(&machine, fs::Permissions::from_mode(0o600)).unwrap();
+    let calls = "trace=read,pread64,readv,seccomp,landlock_restrict_self,clone,clone3";
+    for verb in [
+        &["lab", "report", &records][..],
+        &["lab", "compare", "foreign", "foreign", "--dir", &records],
+        &["lab", "documents", "--markdown", "--records", &runs],
+        &["doctor", "--machine", &machine],
+        &["doctor", "plan", "eth0", "--workers", "2", "--machine", &machine],
+    ] {
+        let lines = traced(&directory, &["-y", "-e", calls], verb);
+        let reads = reads_without_rights(&lines, "/foreign.");
+        assert!(reads.is_ok_and(|reads| reads > 0), "{verb:?}: {reads:?}\n{lines}");
+        assert_eq!(enters_no_ruleset(&lines), None, "{verb:?}\n{lines}");
+        let free = threads_with_rights(&lines, "/foreign.");
+        assert!(free.is_empty(), "{verb:?}: {free:?}\n{lines}");
+    }
+}
+
+/// A helper reads and writes for them, in folders that only root may enter.
+#[test]
+fn reports_of_root_are_written_as_before() {
+    if nobody().is_none() {
+        return;
+    }
+    let directory = Directory::new("rights-report");
+    fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o700)).unwrap();
+    let [records, charts, table] = ["records", "a/charts", "x.csv"].map(|it| directory.file(it));
+    fs::create_dir(&records).unwrap();
+    fs::write(directory.file("elsewhere"), RECORD).unwrap();
+    let record = format!("{records}/a.json");
+    std::os::unix::fs::symlink(directory.file("elsewhere"), &record).unwrap();
+    let beside = format!("{charts}/report.md");
+    let flags = ["--charts", &charts, "--markdown", &beside, "--csv", &table];
+    for _ in 0..2 {
+        let made = run(&[&["lab", "report", &records][..], &flags].concat());
+        assert_eq!((made.code, made.stderr.as_str()), (Some(0), ""));
+    }
+    let page = format!("{records}/report.html");
+    for written in [&page, &table, &beside, &format!("{charts}/a.svg")] {
+        let found = fs::metadata(written).unwrap();
+        assert_eq!((found.uid(), found.mode() & 0o777), (0, 0o600), "{written}");
+    }
+    let printed = run(&["lab", "report", &records, "-o", "/dev/stdout"]);
+    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
+    assert!(printed.stdout.starts_with(&fs::read_to_string(&page).unwrap()), "{}", printed.stdout);
+    assert_eq!(run(&["lab", "compare", &record, &record]).code, Some(0));
+}
+
+#[test]
+fn a_description_is_read_by_nobody() {
+    let Some(nobody) = nobody() else { return };
+    let directory = Directory::new("rights-machine");
+    let pipe = directory.file("pipe");
+    assert_eq!(other("mkfifo", &[&pipe]).unwrap().code, Some(0));
+    let text = fs::read(two_sockets()).unwrap();
+    // Root's own place for temporary files may be closed to others.
+    for place in ["/tmp", &directory.file("")] {
+        let mut verb = command(&["doctor", "plan", "eth0", "--workers", "2", "--machine", &pipe]);
+        verb.env("TMPDIR", place).stdout(Stdio::piped());
+        fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o700)).unwrap();
+        let mut verb = Killed(verb.spawn().unwrap());
+        let mut writer = fs::File::options().write(true).open(&pipe).unwrap();
+        writer.write_all(&text[..10]).unwrap();
+        wait_until("it is nobody's", || {
+            held(verb.id()).iter().all(|thread| thread.user == nobody.user)
+        });
+        assert_all_nobodys(verb.id(), &nobody);
+        writer.write_all(&text[10..]).unwrap();
+        drop(writer);
+        let mut printed = String::new();
+        std::io::Read::read_to_string(&mut verb.stdout.take().unwrap(), &mut printed).unwrap();
+        assert_eq!(verb.wait().unwrap().code(), Some(0), "{printed}");
+        assert!(printed.contains("thread  worker-1"), "{printed}");
+    }
+    let left = |place: &Path| -> Vec<_> {
+        let names = fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().starts_with("burstline-machine-")).collect()
+    };
+    assert!(left(&directory.0).is_empty());
+    let missing = run_with_code(&["doctor", "--machine", &directory.file("no")], 1);
+    assert!(missing.stderr.contains("/no: No such file"), "{}", missing.stderr);
+}
+
+/// Its files may be root's alone, so root reads them, without capabilities.
+#[test]
+fn a_folder_of_a_machines_files_is_read() {
+    let directory = Directory::new("rights-machine-folder");
+    let node = directory.file("sys/devices/system/node");
+    fs::create_dir_all(format!("{node}/node0")).unwrap();
+    for (name, text) in [("online", "0\n"), ("node0/cpulist", "0-3\n"), ("node0/distance", "10\n")]
+    {
+        let path = format!("{node}/{name}");
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
+    }
+    let found = run(&["doctor", "--machine", &directory.file("")]);
+    assert_eq!(found.code, Some(0), "{}", found.stderr);
+}
