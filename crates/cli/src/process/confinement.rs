@@ -87,7 +87,7 @@ const READ: [&str; 15] = [
 pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     let Some(refusal) = refusal()? else { return name_successor(verb.successor()) };
     // A query names what its threads keep once its engine is ready, a fetch once it knows its
-    // sensors, a demonstration once it has files, and who reads a machine's description then.
+    // sensors, a demonstration once it has files. The doctor does once a description is open.
     let is_later = match verb {
         Verb::Query(_) | Verb::Fetch(_) | Verb::Demo(_) => true,
         Verb::Doctor(args) => args.describes_another(),

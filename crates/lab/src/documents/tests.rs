@@ -1,3 +1,5 @@
+use std::fs;
+
 use burstline_sys::temporary::TemporaryFolder;
 
 use super::check::{Place, faults};

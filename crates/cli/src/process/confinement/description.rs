@@ -1,8 +1,8 @@
 //! The rights of verbs that read the description of another machine: `doctor --machine`.
 //!
 //! It may come from anyone. So the file is opened, and a folder for its parts made, before the
-//! threads give up their rights; then it is read. A description that is a folder of files, which
-//! may be root's alone, is read by root without capabilities, in Landlock and the list of calls.
+//! threads give up their rights; then it is read. A description may also be a folder of files,
+//! which may be root's alone. Root reads it without capabilities, in Landlock and the list of calls.
 
 use std::fs;
 use std::path::{Path, PathBuf};

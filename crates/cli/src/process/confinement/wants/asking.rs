@@ -68,31 +68,37 @@ impl Wants {
             // It answers for a service, over connections that the service makes. The service
             // itself reads nothing of others.
             Verb::Run(args) if args.answers => {}
-            Verb::Lab(args) => match &args.what {
-                Lab::Rfc2544(args) => {
-                    wants.use_ports(args.tx.iter().chain(&args.rx));
-                    // It opens its ports again for each trial.
-                    wants.opens_ports_later = true;
-                    // Beside a device that it starts, its own ports are `xdp:`.
-                    wants.calls.push(Need::Maps);
-                }
-                Lab::Report(args) => wants.report(args),
-                Lab::Compare(args) => {
-                    let records =
-                        [&args.first, &args.second].map(|word| record_at(word, &args.dir));
-                    wants.takes_user = true;
-                    records.iter().for_each(|record| wants.read_near(record));
-                }
-                Lab::Documents(args) => {
-                    wants.takes_user = args.records.is_some();
-                    let folders = args.records.iter().cloned();
-                    wants.grants.extend(folders.map(|it| Grant::of(it, GrantKind::Read)));
-                }
-                _ => return None,
-            },
+            Verb::Lab(args) => return wants.lab(&args.what).then_some(wants),
             _ => return None,
         }
         Some(wants)
+    }
+
+    /// An experiment with ports of its own, or what reads records. Returns whether it is one.
+    fn lab(&mut self, what: &Lab) -> bool {
+        match what {
+            Lab::Rfc2544(args) => {
+                self.use_ports(args.tx.iter().chain(&args.rx));
+                // It opens its ports again for each trial.
+                self.opens_ports_later = true;
+                // Beside a device that it starts, its own ports are `xdp:`.
+                self.calls.push(Need::Maps);
+            }
+            Lab::Report(args) => self.report(args),
+            Lab::Compare(args) => {
+                self.takes_user = true;
+                for word in [&args.first, &args.second] {
+                    self.read_near(&record_at(word, &args.dir));
+                }
+            }
+            Lab::Documents(args) => {
+                self.takes_user = args.records.is_some();
+                let folders = args.records.iter().cloned();
+                self.grants.extend(folders.map(|folder| Grant::of(folder, GrantKind::Read)));
+            }
+            _ => return false,
+        }
+        true
     }
 
     /// A folder of records, and the files that are written of them.
