@@ -1,0 +1,211 @@
+//! Models a pin against the reuse of its segment: edges E2 and E3.
+//!
+//! A small model of each race is exhausted, and its twin without fences, or without order, fails at
+//! the same size. Larger ones, in which readers follow the writer for longer, are bounded.
+
+use burstline_log::protocol::Word64;
+use burstline_log::reuse::Reuse;
+use loom::sync::Arc;
+use loom::sync::atomic::Ordering;
+use loom::thread;
+
+use super::explore::{bounded, exhaust};
+use super::{Log, Place, pages, pages_with_order};
+
+/// The size of a model in which readers follow a writer.
+#[derive(Clone, Copy)]
+struct Following {
+    segments: usize,
+    readers: usize,
+    /// The number of segments that the writer fills.
+    laps: u64,
+    /// How often each reader looks at the head.
+    looks: u64,
+}
+
+/// The readers look at the head while the writer fills segments.
+fn pin_against_reuse(size: Following, fenced: bool) {
+    let log = Log::new(size.segments, fenced);
+    let pages = pages(size.readers);
+    let mut reuse = Reuse::new(size.segments as u32);
+    assert!(log.write(&mut reuse, &pages));
+    let read = |log: Arc<Log>, Place(page, _): Place| {
+        move || {
+            for _ in 0..size.looks {
+                let head = log.head.load(Ordering::Acquire);
+                log.read(&page, head);
+            }
+        }
+    };
+    let threads: Vec<_> =
+        pages.iter().map(|page| thread::spawn(read(Arc::clone(&log), page.clone()))).collect();
+    for _ in 0..size.laps {
+        assert!(log.write(&mut reuse, &pages), "readers + 2 segments: one is always free");
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+/// The writer walks through the whole pool, and takes what the reader looks at.
+const ONCE: Following = Following { segments: 3, readers: 1, laps: 3, looks: 1 };
+/// The writer takes what the reader has passed, and may look at again.
+const TWICE: Following = Following { segments: 3, readers: 1, laps: 2, looks: 2 };
+/// Both.
+const TWICE_LONGER: Following = Following { segments: 3, readers: 1, laps: 3, looks: 2 };
+const TWO_READERS: Following = Following { segments: 4, readers: 2, laps: 3, looks: 1 };
+
+#[test]
+fn e2_pin_against_reuse_one_reader() {
+    exhaust(|| pin_against_reuse(ONCE, true));
+}
+
+#[test]
+#[should_panic]
+fn e2_fails_without_fences() {
+    exhaust(|| pin_against_reuse(ONCE, false));
+}
+
+#[test]
+fn e2_pin_against_reuse_one_reader_twice() {
+    exhaust(|| pin_against_reuse(TWICE, true));
+}
+
+#[test]
+#[should_panic]
+fn e2_of_a_reader_that_looks_twice_fails_without_fences() {
+    exhaust(|| pin_against_reuse(TWICE, false));
+}
+
+#[test]
+fn e2_pin_against_reuse_one_reader_twice_bounded() {
+    bounded(3, || pin_against_reuse(TWICE_LONGER, true));
+}
+
+#[test]
+fn e2_pin_against_reuse_two_readers_bounded() {
+    bounded(2, || pin_against_reuse(TWO_READERS, true));
+}
+
+/// The size of a model in which readers enter the oldest segment of a full pool.
+#[derive(Clone, Copy)]
+struct Full {
+    readers: usize,
+    /// How old segments become that all have passed; more than the pool holds if `u64::MAX`.
+    keep: u64,
+    /// The readers have passed every segment before the writer continues.
+    has_passed: bool,
+    /// The number of segments that the writer then fills.
+    laps: u64,
+    /// Readers go on to the next segment if the oldest is gone.
+    goes_on: bool,
+}
+
+/// Readers enter the oldest segment while the writer takes it. The history is `keep` segments long,
+/// as far as the pool suffices.
+fn oldest_against_reuse(size: Full, fenced: bool) {
+    let segments = size.readers as u32 + 2;
+    let log = Log::new(segments as usize, fenced);
+    let pages = pages(size.readers);
+    let mut reuse = Reuse::new(segments).keeping(Some(size.keep));
+    for _ in 0..segments {
+        assert!(log.write(&mut reuse, &pages));
+    }
+    if size.has_passed {
+        pages.iter().for_each(|Place(page, _)| page.cursor.store(9, Ordering::Relaxed));
+    }
+    let read = |log: Arc<Log>, Place(page, _): Place| {
+        move || match size.goes_on {
+            true => log.read_oldest(&page, 1),
+            false => log.read(&page, 1),
+        }
+    };
+    let threads: Vec<_> =
+        pages.iter().map(|page| thread::spawn(read(Arc::clone(&log), page.clone()))).collect();
+    for _ in 0..size.laps {
+        assert!(log.write(&mut reuse, &pages), "readers + 2 segments: one is always free");
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert!(log.read_oldest(&pages[0].0, size.laps), "the newest is never retired");
+}
+
+/// A reader is lapped.
+const LAPPED: Full =
+    Full { readers: 1, keep: u64::MAX, has_passed: false, laps: 1, goes_on: true };
+/// A history becomes too old, and a reader enters it late.
+const AGED: Full = Full { readers: 1, keep: 2, has_passed: true, laps: 1, goes_on: true };
+/// Two readers are lapped.
+const BOTH_LAPPED: Full =
+    Full { readers: 2, keep: u64::MAX, has_passed: false, laps: 1, goes_on: false };
+
+#[test]
+fn e2_pin_of_the_oldest_against_reuse() {
+    exhaust(|| oldest_against_reuse(LAPPED, true));
+}
+
+#[test]
+#[should_panic]
+fn e2_of_the_oldest_fails_without_fences() {
+    exhaust(|| oldest_against_reuse(LAPPED, false));
+}
+
+#[test]
+fn e2_pin_of_the_oldest_against_age() {
+    exhaust(|| oldest_against_reuse(AGED, true));
+}
+
+#[test]
+#[should_panic]
+fn e2_of_the_aged_fails_without_fences() {
+    exhaust(|| oldest_against_reuse(AGED, false));
+}
+
+#[test]
+fn e2_pins_of_two_readers_against_reuse() {
+    exhaust(|| oldest_against_reuse(BOTH_LAPPED, true));
+}
+
+#[test]
+#[should_panic]
+fn e2_of_two_readers_fails_without_fences() {
+    exhaust(|| oldest_against_reuse(BOTH_LAPPED, false));
+}
+
+#[test]
+fn e2_pin_of_the_oldest_against_reuse_bounded() {
+    bounded(3, || oldest_against_reuse(Full { laps: 2, ..LAPPED }, true));
+}
+
+#[test]
+fn e2_pin_of_the_oldest_against_age_bounded() {
+    bounded(3, || oldest_against_reuse(Full { laps: 2, has_passed: false, ..AGED }, true));
+}
+
+/// Two segments and one reader: each write after the first needs the segment that was released.
+fn released(is_ordered: bool) {
+    let log = Log::new(2, true);
+    let pages = pages_with_order(1, is_ordered);
+    let mut reuse = Reuse::new(2);
+    assert!(log.write(&mut reuse, &pages));
+    let reader = {
+        let (log, page) = (Arc::clone(&log), Arc::clone(&pages[0].0));
+        thread::spawn(move || log.read(&page, 1))
+    };
+    log.write(&mut reuse, &pages);
+    log.write(&mut reuse, &pages);
+    reader.join().unwrap();
+    assert!(log.write(&mut reuse, &pages), "nothing is pinned any more");
+}
+
+#[test]
+fn e3_release_lets_the_segment_be_reused() {
+    exhaust(|| released(true));
+}
+
+#[test]
+#[should_panic]
+fn e3_fails_without_its_order() {
+    exhaust(|| released(false));
+}
