@@ -336,7 +336,7 @@ fn e1_publish() {
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "Concurrent read and write accesses")]
 fn e1_fails_without_its_order() {
     exhaust(|| published(false));
 }

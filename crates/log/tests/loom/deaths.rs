@@ -171,23 +171,37 @@ fn check_rest(log: &Log, published: u64) {
     assert!(seen.is_sorted_by(|one, next| one + 1 == *next), "{seen:?}");
 }
 
-/// A writer that may die fills `laps` segments, while a reader looks at the head `looks` times.
+/// The size of a model in which a reader follows a writer that may die, and the writer's flaws.
 #[derive(Clone, Copy)]
 struct Following {
+    /// Segments that are filled beforehand.
+    filled: u64,
+    /// Segments that the writer fills, if it lives that long.
     laps: u64,
+    /// How often the reader looks at the head.
     looks: u64,
+    fenced: bool,
+    /// The writer publishes half a packet.
     is_early: bool,
 }
+
+/// The writer fills three segments, and reuses the first if it has been read.
+const FROM_THE_START: Following =
+    Following { filled: 0, laps: 3, looks: 1, fenced: true, is_early: false };
+/// The writer reuses the first segment after the reader passed it, and may look at it again.
+const TWICE: Following = Following { filled: 1, laps: 2, looks: 2, fenced: true, is_early: false };
 
 fn writer_dies(life: &Life, size: Following) -> impl Fn() + Sync + Send + 'static {
     let life = life.clone();
     move || {
-        let log = Log::new(3, true);
+        let log = Log::new(3, size.fenced);
         let seats = pages(1);
+        let mut reuse = Reuse::new(3);
+        (0..size.filled).for_each(|_| assert!(log.write(&mut reuse, &seats)));
         let writer = {
             let (log, life, seats) = (Arc::clone(&log), life.clone(), seats.clone());
             thread::spawn(move || {
-                let (mut reuse, mut published) = (Reuse::new(3), 0);
+                let mut published = size.filled;
                 life.spend(&log, |mortal| {
                     for _ in 0..size.laps {
                         mortal.write(&mut reuse, &seats, size.is_early);
@@ -206,20 +220,30 @@ fn writer_dies(life: &Life, size: Following) -> impl Fn() + Sync + Send + 'stati
 
 #[test]
 fn a_writer_dies_and_what_it_published_stays_whole() {
-    let size = Following { laps: 3, looks: 1, is_early: false };
-    at_each_step(20, |life| exhaust(writer_dies(&life, size)));
+    at_each_step(20, |life| exhaust(writer_dies(&life, FROM_THE_START)));
+}
+
+#[test]
+fn a_writer_dies_beside_a_reader_that_follows_it() {
+    at_each_step(14, |life| exhaust(writer_dies(&life, TWICE)));
+}
+
+#[test]
+#[should_panic(expected = "Concurrent read and write accesses")]
+fn without_fences_a_writer_that_dies_has_written_what_a_follower_reads() {
+    at_each_step(0, |life| exhaust(writer_dies(&life, Following { fenced: false, ..TWICE })));
 }
 
 #[test]
 fn a_writer_dies_beside_a_reader_that_follows_it_bounded() {
-    let size = Following { laps: 3, looks: 2, is_early: false };
+    let size = Following { looks: 2, ..FROM_THE_START };
     at_each_step(20, |life| bounded(2, writer_dies(&life, size)));
 }
 
 #[test]
 #[should_panic(expected = "rewritten")]
 fn a_writer_that_dies_with_half_a_packet_published_is_caught() {
-    let size = Following { laps: 1, looks: 1, is_early: true };
+    let size = Following { is_early: true, ..FROM_THE_START };
     at_each_step(0, |life| exhaust(writer_dies(&life, size)));
 }
 
@@ -248,7 +272,7 @@ fn a_writer_and_a_reader_die_at_the_segment_that_both_want() {
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "Concurrent read and write accesses")]
 fn without_fences_a_writer_that_dies_has_written_what_is_pinned() {
     at_each_step(3, |reader| at_each_step(9, |writer| exhaust(both_die(&writer, &reader, false))));
 }
@@ -318,8 +342,7 @@ fn spawn_mortal_reader(
     thread::spawn(move || {
         life.spend(&page, |page| {
             for &look in looks {
-                let sequence =
-                    if look == HEAD { log.head.load(Ordering::Acquire) } else { look };
+                let sequence = if look == HEAD { log.head.load(Ordering::Acquire) } else { look };
                 if let Entry::Entered { segment, mark } = protocol::enter(&*log, page, 0, sequence)
                 {
                     log.check_packet(sequence, segment, mark);

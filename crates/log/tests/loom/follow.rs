@@ -1,13 +1,13 @@
 //! Models the edge of `promise`: what was published before a promise is there for who has seen the
 //! promise. The same holds for a packet that one thread has read and named to another.
 
-use burstline_log::{promise, protocol};
 use burstline_log::reuse::Reuse;
+use burstline_log::{promise, protocol};
 use loom::sync::Arc;
 use loom::thread;
 
-use super::word::Word;
 use super::explore::exhaust;
+use super::word::Word;
 use super::{Log, Place, pages};
 
 /// The time that the only packet is older than.
