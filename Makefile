@@ -114,7 +114,7 @@ seeds: ## Damage SEEDS recordings (10000), and cut the power while they are made
 	@scripts/setup rust
 	@BURSTLINE_SEEDS=$(SEEDS) cargo test --quiet --workspace --locked $(DPDK) --test recordings -- seed --nocapture
 
-loom: ## Check every interleaving of the edges of log and card, within loom's bounds
+loom: ## Check every interleaving of the edges of log and card; of larger models those with few preemptions
 	@scripts/setup rust
 	@RUSTFLAGS="--cfg loom" cargo test --quiet --release --locked -p burstline-log -p burstline-nicsim \
 	  --test loom --target-dir $(TARGET_DIR)/loom

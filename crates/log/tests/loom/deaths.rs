@@ -279,9 +279,9 @@ fn without_fences_a_writer_that_dies_has_written_what_is_pinned() {
 
 /// A writer dies while a reader goes to sleep. The reader wakes up, and after its timeout it finds
 /// everything published.
-fn writer_dies_beside_a_sleeper(life: Life) -> u64 {
+fn writer_dies_beside_a_sleeper(life: Life, fenced: bool) -> u64 {
     exhaust(move || {
-        let log = Log::new(2, true);
+        let log = Log::new(2, fenced);
         let seats = pages(1);
         let reader = {
             let (log, page) = (Arc::clone(&log), Arc::clone(&seats[0].0));
@@ -305,7 +305,13 @@ fn writer_dies_beside_a_sleeper(life: Life) -> u64 {
 
 #[test]
 fn a_writer_dies_beside_a_sleeper() {
-    at_each_step(7, writer_dies_beside_a_sleeper);
+    at_each_step(7, |life| writer_dies_beside_a_sleeper(life, true));
+}
+
+#[test]
+#[should_panic(expected = "asleep for ever")]
+fn without_fences_a_sleeper_beside_a_writer_is_lost() {
+    at_each_step(0, |life| writer_dies_beside_a_sleeper(life, false));
 }
 
 /// A seat whose reader the writer waits for.
