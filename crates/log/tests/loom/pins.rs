@@ -90,7 +90,7 @@ fn e2_pin_against_reuse_two_readers_bounded() {
 /// The size of a model in which a reader enters the oldest segment of a full pool.
 #[derive(Clone, Copy)]
 struct Full {
-    /// How old a segment becomes that the reader has passed; more than the pool holds if `u64::MAX`.
+    /// The length of the history, in segments; `u64::MAX` is longer than the pool.
     keep: u64,
     /// The reader has passed every segment, and comes back for the oldest.
     has_passed: bool,
