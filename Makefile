@@ -20,7 +20,7 @@ DPDK := $(if $(HAS_DPDK),--features burstline/dpdk --features burstline-lab/dpdk
 LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint seeds loom miri tsan fuzz-smoke guest \
+.PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint seeds loom musl miri tsan fuzz-smoke guest \
   ten guest-cards guest-lab guest-service guest-switch install install-c install-pcap header documents report-check runs setup \
   figures book campaign dist sbom wheel python abi publishable semver deny fleet buses daq programs suricata-alerts
 
@@ -114,10 +114,15 @@ seeds: ## Damage SEEDS recordings (10000), and cut the power while they are made
 	@scripts/setup rust
 	@BURSTLINE_SEEDS=$(SEEDS) cargo test --quiet --workspace --locked $(DPDK) --test recordings -- seed --nocapture
 
-loom: ## Check every interleaving of the edges of log and card, within loom's bounds
+loom: ## Check every interleaving of the edges of log and card; of larger models those with few preemptions
 	@scripts/setup rust
 	@RUSTFLAGS="--cfg loom" cargo test --quiet --release --locked -p burstline-log -p burstline-nicsim \
 	  --test loom --target-dir $(TARGET_DIR)/loom
+
+musl: ## Test with musl what a confined thread and a helper are refused: its calls differ from glibc's
+	@scripts/setup rust musl-target
+	@cargo test --quiet --locked --target $(shell uname -m)-unknown-linux-musl -p burstline-sys \
+	  --test forbidden --test helper
 
 miri: ## Test the log and the Linux boundary under miri; exit code 3 if it is not available
 	@scripts/setup rust

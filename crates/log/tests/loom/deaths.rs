@@ -9,14 +9,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use burstline_log::protocol::{self, Control, Entry, Payer, ReaderPage};
+use burstline_log::protocol::{self, Control, Entry, Payer, ReaderPage, Word64};
 use burstline_log::reuse::{Reuse, Seat, Standing};
 use burstline_log::watermark::Watermark;
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering;
 use loom::thread;
 
-use super::{Log, Narrow, Page, Place, Wide, check, pages};
+use super::explore::{bounded, exhaust};
+use super::word::{Narrow, Word};
+use super::{Log, Page, Place, pages};
 
 /// The value of a packet that is being written.
 const HALF: u64 = u64::MAX;
@@ -39,7 +41,7 @@ impl<S> Mortal<S> {
 }
 
 impl Control for Mortal<Log> {
-    type Word = Wide;
+    type Word = Word;
     fn fence(&self) {
         self.step().fence();
     }
@@ -58,24 +60,24 @@ impl Control for Mortal<Log> {
     fn segment_count(&self) -> u32 {
         self.side.segment_count()
     }
-    fn head(&self) -> &Wide {
+    fn head(&self) -> &Word {
         self.step().head()
     }
-    fn directory(&self, sequence: u64) -> &Wide {
+    fn directory(&self, sequence: u64) -> &Word {
         self.step().directory(sequence)
     }
-    fn watermark(&self, segment: u32) -> &Wide {
+    fn watermark(&self, segment: u32) -> &Word {
         self.step().watermark(segment)
     }
 }
 
 impl ReaderPage for Mortal<Page> {
     type Word = Narrow;
-    type Wide = Wide;
+    type Wide = Word;
     fn pin(&self, slot: usize) -> &Narrow {
         self.step().pin(slot)
     }
-    fn cursor(&self) -> &Wide {
+    fn cursor(&self) -> &Word {
         self.step().cursor()
     }
     fn waiting(&self) -> &Narrow {
@@ -147,68 +149,139 @@ impl Life {
 }
 
 /// Runs a model for lives of 0, 1, ... steps, until one is long enough. At least `least` of them
-/// must be too short.
-fn at_each_step(least: u32, model: impl Fn(Life)) {
+/// must be too short. Returns how many executions all took, and prints it.
+fn at_each_step(least: u32, model: impl Fn(Life) -> u64) -> u64 {
+    let mut executions = 0;
     let dies = |&steps: &u32| {
         let has_died = std::sync::Arc::<AtomicBool>::default();
-        model(Life { steps, has_died: std::sync::Arc::clone(&has_died) });
+        executions += model(Life { steps, has_died: std::sync::Arc::clone(&has_died) });
         has_died.load(Relaxed)
     };
     let steps = (0..).take_while(dies).count();
     assert!(steps >= least as usize, "{steps} steps, at least {least} looked for");
-    println!("died before each of {steps} steps");
+    println!("died before each of {steps} steps, explored in {executions} executions");
+    executions
 }
 
-/// A writer fills `laps` segments and may die, while a reader looks at the head.
-fn writer_dies(life: Life, laps: u64, looks: u64, is_early: bool) {
-    check((looks > 1).then_some(2), move || {
-        let log = Log::new(3, true);
+/// Checks what a writer left that published `[1, published]`: the newest is never taken away, and
+/// there are no gaps before it.
+fn check_rest(log: &Log, published: u64) {
+    let seen = walk(log);
+    assert_eq!(seen.last().copied().unwrap_or(0), published);
+    assert!(seen.is_sorted_by(|one, next| one + 1 == *next), "{seen:?}");
+}
+
+/// The size of a model in which a reader follows a writer that may die, and the writer's flaws.
+#[derive(Clone, Copy)]
+struct Following {
+    /// Segments that are filled beforehand.
+    filled: u64,
+    /// Segments that the writer fills, if it lives that long.
+    laps: u64,
+    /// How often the reader looks at the head.
+    looks: u64,
+    fenced: bool,
+    /// The writer publishes half a packet.
+    is_early: bool,
+}
+
+/// The writer fills three segments, and reuses the first if it has been read.
+const FROM_THE_START: Following =
+    Following { filled: 0, laps: 3, looks: 1, fenced: true, is_early: false };
+/// The writer reuses the first segment after the reader passed it, and may look at it again.
+const TWICE: Following = Following { filled: 1, laps: 2, looks: 2, fenced: true, is_early: false };
+
+fn writer_dies(life: &Life, size: Following) -> impl Fn() + Sync + Send + 'static {
+    let life = life.clone();
+    move || {
+        let log = Log::new(3, size.fenced);
         let seats = pages(1);
+        let mut reuse = Reuse::new(3);
+        (0..size.filled).for_each(|_| assert!(log.write(&mut reuse, &seats)));
         let writer = {
             let (log, life, seats) = (Arc::clone(&log), life.clone(), seats.clone());
             thread::spawn(move || {
-                let (mut reuse, mut published) = (Reuse::new(3), 0);
+                let mut published = size.filled;
                 life.spend(&log, |mortal| {
-                    for _ in 0..laps {
-                        mortal.write(&mut reuse, &seats, is_early);
+                    for _ in 0..size.laps {
+                        mortal.write(&mut reuse, &seats, size.is_early);
                         published = reuse.newest();
                     }
                 });
                 published
             })
         };
-        for _ in 0..looks {
-            log.read(&seats[0].0, log.head.0.load(Ordering::Acquire));
+        for _ in 0..size.looks {
+            log.read(&seats[0].0, log.head.load(Ordering::Acquire));
         }
-        let published = writer.join().unwrap();
-        let seen = walk(&log);
-        // The last published packet is never taken away, and there are no gaps before it.
-        assert_eq!(seen.last().copied().unwrap_or(0), published);
-        assert!(seen.is_sorted_by(|one, next| one + 1 == *next), "{seen:?}");
-    });
+        check_rest(&log, writer.join().unwrap());
+    }
 }
 
 #[test]
 fn a_writer_dies_and_what_it_published_stays_whole() {
-    at_each_step(20, |life| writer_dies(life, 3, 1, false));
+    at_each_step(20, |life| exhaust(writer_dies(&life, FROM_THE_START)));
 }
 
 #[test]
 fn a_writer_dies_beside_a_reader_that_follows_it() {
-    at_each_step(20, |life| writer_dies(life, 3, 2, false));
+    at_each_step(14, |life| exhaust(writer_dies(&life, TWICE)));
+}
+
+#[test]
+#[should_panic(expected = "Concurrent read and write accesses")]
+fn without_fences_a_writer_that_dies_has_written_what_a_follower_reads() {
+    at_each_step(0, |life| exhaust(writer_dies(&life, Following { fenced: false, ..TWICE })));
+}
+
+#[test]
+fn a_writer_dies_beside_a_reader_that_follows_it_bounded() {
+    let size = Following { looks: 2, ..FROM_THE_START };
+    at_each_step(20, |life| bounded(2, writer_dies(&life, size)));
 }
 
 #[test]
 #[should_panic(expected = "rewritten")]
 fn a_writer_that_dies_with_half_a_packet_published_is_caught() {
-    at_each_step(0, |life| writer_dies(life, 1, 1, true));
+    let size = Following { is_early: true, ..FROM_THE_START };
+    at_each_step(0, |life| exhaust(writer_dies(&life, size)));
+}
+
+/// A writer takes the oldest segment of a full pool while a reader enters it. Either may die.
+fn both_die(writer: &Life, reader: &Life, fenced: bool) -> impl Fn() + Sync + Send + 'static {
+    let (writer, reader) = (writer.clone(), reader.clone());
+    move || {
+        let log = Log::new(3, fenced);
+        let seats = pages(1);
+        let mut reuse = Reuse::new(3);
+        (0..3).for_each(|_| assert!(log.write(&mut reuse, &seats)));
+        let thread = spawn_mortal_reader(&log, &seats[0], &reader, &[1]);
+        let mut published = 3;
+        writer.spend(&log, |mortal| {
+            mortal.write(&mut reuse, &seats, false);
+            published = 4;
+        });
+        thread.join().unwrap();
+        check_rest(&log, published);
+    }
+}
+
+#[test]
+fn a_writer_and_a_reader_die_at_the_segment_that_both_want() {
+    at_each_step(3, |reader| at_each_step(9, |writer| exhaust(both_die(&writer, &reader, true))));
+}
+
+#[test]
+#[should_panic(expected = "Concurrent read and write accesses")]
+fn without_fences_a_writer_that_dies_has_written_what_is_pinned() {
+    at_each_step(3, |reader| at_each_step(9, |writer| exhaust(both_die(&writer, &reader, false))));
 }
 
 /// A writer dies while a reader goes to sleep. The reader wakes up, and after its timeout it finds
 /// everything published.
-fn writer_dies_beside_a_sleeper(life: Life) {
-    check(None, move || {
-        let log = Log::new(2, true);
+fn writer_dies_beside_a_sleeper(life: Life, fenced: bool) -> u64 {
+    exhaust(move || {
+        let log = Log::new(2, fenced);
         let seats = pages(1);
         let reader = {
             let (log, page) = (Arc::clone(&log), Arc::clone(&seats[0].0));
@@ -227,12 +300,18 @@ fn writer_dies_beside_a_sleeper(life: Life) {
         let has_news = reader.join().unwrap();
         assert!(!is_alive || has_news || is_waking, "asleep for ever");
         assert_eq!(walk(&log).len(), usize::from(is_published));
-    });
+    })
 }
 
 #[test]
 fn a_writer_dies_beside_a_sleeper() {
-    at_each_step(7, writer_dies_beside_a_sleeper);
+    at_each_step(7, |life| writer_dies_beside_a_sleeper(life, true));
+}
+
+#[test]
+#[should_panic(expected = "asleep for ever")]
+fn without_fences_a_sleeper_beside_a_writer_is_lost() {
+    at_each_step(0, |life| writer_dies_beside_a_sleeper(life, false));
 }
 
 /// A seat whose reader the writer waits for.
@@ -255,16 +334,25 @@ impl Seat for Lossless {
     }
 }
 
-/// The reader looks at the head twice, if it lives that long.
-fn spawn_mortal_reader(log: &Arc<Log>, seat: &Place, life: &Life) -> thread::JoinHandle<()> {
+/// The head, whatever its number is.
+const HEAD: u64 = 0;
+
+/// The reader looks at some segments, if it lives that long.
+fn spawn_mortal_reader(
+    log: &Arc<Log>,
+    seat: &Place,
+    life: &Life,
+    looks: &'static [u64],
+) -> thread::JoinHandle<()> {
     let (log, page, life) = (Arc::clone(log), Arc::clone(&seat.0), life.clone());
     thread::spawn(move || {
         life.spend(&page, |page| {
-            for _ in 0..2 {
-                let head = log.head.0.load(Ordering::Acquire);
-                if let Entry::Entered { segment, mark } = protocol::enter(&*log, page, 0, head) {
-                    log.check_packet(head, segment, mark);
-                    protocol::pass(page, head + 1);
+            for &look in looks {
+                let sequence = if look == HEAD { log.head.load(Ordering::Acquire) } else { look };
+                if let Entry::Entered { segment, mark } = protocol::enter(&*log, page, 0, sequence)
+                {
+                    log.check_packet(sequence, segment, mark);
+                    protocol::pass(page, sequence + 1);
                     protocol::release(page, 0);
                 }
             }
@@ -274,20 +362,20 @@ fn spawn_mortal_reader(log: &Arc<Log>, seat: &Place, life: &Life) -> thread::Joi
 
 /// A reader of the head may die while the writer continues. A lossy one blocks nobody, although its
 /// seat is still taken. `segments`: 3 are enough for one reader.
-fn reader_dies(life: Life, segments: usize) {
-    check(None, move || {
+fn reader_dies(life: Life, segments: usize) -> u64 {
+    exhaust(move || {
         let log = Log::new(segments, true);
         let seats = pages(1);
         let mut reuse = Reuse::new(segments as u32);
         assert!(log.write(&mut reuse, &seats));
-        let reader = spawn_mortal_reader(&log, &seats[0], &life);
+        let reader = spawn_mortal_reader(&log, &seats[0], &life, &[HEAD, HEAD]);
         assert!(log.write(&mut reuse, &seats), "held up by a reader");
         reader.join().unwrap();
         for _ in 0..3 {
             assert!(log.write(&mut reuse, &seats), "held up by a reader");
         }
         assert_eq!(walk(&log).last(), Some(&reuse.newest()));
-    });
+    })
 }
 
 #[test]
@@ -303,13 +391,13 @@ fn a_dead_reader_in_a_log_without_a_segment_for_it_is_caught() {
 
 /// The writer waits for a lossless reader, dead or alive. Once the seat is given back, the writer
 /// continues, and the next reader misses no packet that is still in the log.
-fn lossless_reader_dies(life: Life, is_given_back: bool) {
-    check(None, move || {
+fn lossless_reader_dies(life: Life, is_given_back: bool) -> u64 {
+    exhaust(move || {
         let log = Log::new(3, true);
         let mut seats: Vec<_> = pages(1).into_iter().map(Lossless).collect();
         let mut reuse = Reuse::new(3);
         assert!(log.write(&mut reuse, &seats));
-        let reader = spawn_mortal_reader(&log, &seats[0].0, &life);
+        let reader = spawn_mortal_reader(&log, &seats[0].0, &life, &[HEAD, HEAD]);
         log.write(&mut reuse, &seats);
         reader.join().unwrap();
         while reuse.newest() < 4 && log.write(&mut reuse, &seats) {}
@@ -320,7 +408,7 @@ fn lossless_reader_dies(life: Life, is_given_back: bool) {
             assert!(log.write(&mut reuse, &seats), "held up by the dead");
         }
         assert_eq!(walk(&log).last(), Some(&reuse.newest()));
-    });
+    })
 }
 
 #[test]

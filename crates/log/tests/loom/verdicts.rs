@@ -6,6 +6,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
+use super::explore::exhaust;
 use super::word::Word;
 
 const REPLACE: u8 = 3;
@@ -79,17 +80,17 @@ fn replaced_twice(is_seen: bool, is_settled: bool) {
 
 #[test]
 fn e5_verdict_and_e6_settled() {
-    loom::model(|| replaced_twice(true, true));
+    exhaust(|| replaced_twice(true, true));
 }
 
 #[test]
 #[should_panic]
 fn e5_fails_without_its_order() {
-    loom::model(|| replaced_twice(false, true));
+    exhaust(|| replaced_twice(false, true));
 }
 
 #[test]
 #[should_panic]
 fn e6_fails_without_its_order() {
-    loom::model(|| replaced_twice(true, false));
+    exhaust(|| replaced_twice(true, false));
 }

@@ -2,7 +2,7 @@
 //!
 //! It may come from anyone. So the file is opened, and a folder for its parts made, before the
 //! threads give up their rights; then it is read. A description may also be a folder of files,
-//! which may be root's alone. Root reads it without capabilities, in Landlock and the list of calls.
+//! which may be root's alone. Root reads it without capabilities, with Landlock and listed calls.
 
 use std::fs;
 use std::path::{Path, PathBuf};
