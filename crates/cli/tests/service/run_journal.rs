@@ -131,6 +131,13 @@ fn a_service_ends_while_the_process_of_its_log_does_not_run() {
     signal(journal, "-STOP").unwrap();
     let (status, _) = service.stop();
     assert!(status.success() && !is_alive(journal) && !is_alive(pid));
+    // The kernel continues it if the service is killed: setpgid(2), on orphaned process groups.
+    let mut service = Service::start(&directory, &job("one", ""));
+    service.wait_for("ready", |event| event["event"] == "ready");
+    let (journal, pid) = (service.journal(), service.pid("one"));
+    signal(journal, "-STOP").unwrap();
+    service.kill();
+    wait_until("nothing remains", || !is_alive(journal) && !is_alive(pid));
 }
 
 /// A manager's SIGTERM to all processes of a service leaves the last lines to be written.
