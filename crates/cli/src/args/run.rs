@@ -69,6 +69,10 @@ pub(crate) struct RunArgs {
     /// It answers for a service that has started it: standard input is the line to it.
     #[arg(long, hide = true)]
     pub(crate) answers: bool,
+
+    /// It writes the log of a service that has started it: standard input is the line to it.
+    #[arg(long, hide = true)]
+    pub(crate) journal: bool,
 }
 
 /// How events are printed.

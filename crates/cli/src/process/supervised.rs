@@ -53,6 +53,13 @@ pub(crate) fn begin() -> Result<(), Failure> {
     listener.map(drop).map_err(failed)
 }
 
+/// Receives the socket that the service passed to a process that ends with that socket: it does not
+/// watch standard input.
+pub(crate) fn receive_given() -> Result<Option<OwnedFd>, Failure> {
+    let failed = |error: io::Error| Failure::new(format!("the connection to the service: {error}"));
+    rights::receive_one(io::stdin()).map_err(failed)
+}
+
 fn wait_for_end(mut line: File) {
     let mut room = [0; 64];
     loop {

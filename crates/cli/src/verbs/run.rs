@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!   site.toml ──► site: faults, or jobs ──► supervisor ──spawns──► child: burstline VERB ...
-//!                  keys: of clap's flags        │  ▲                 │ lines, started, ended
-//!                  policy: when to restart      │  └─────events──────┘
-//!                                               ├──► journal: text or JSON lines
+//!                  keys: of clap's flags        │  ▲                 │ started,  │ what it
+//!                  policy: when to restart      │  └─────events──────┘ ended     ▼ prints
+//!                                               ├──► journal ──► the log, text or JSON lines:
+//!                                               │                from a process without rights
 //!                                               ├──► notify: systemd, or a similar manager
 //!                                               └──► board ──► figures: the metrics of all jobs,
 //!                                                              in a process without rights
@@ -17,8 +18,9 @@
 //! - U1: nothing starts from a file with a fault, and a reload with one changes nothing.
 //! - U2: only the supervisor's thread changes the state of a job; others send it events.
 //! - U3: no process of it outlives the service: see [`supervised`](crate::supervised).
-//! - U4: the service, which keeps its rights, reads nothing of scrapers, and of jobs only what they
-//!   print and say at their connection.
+//! - U4: the supervisor keeps its rights. It parses its file only. Of jobs it compares words of 8
+//!   bytes, and from its own processes it takes one byte, or a number of 8 bytes. What jobs print,
+//!   what they answer and what scrapers ask is read by processes without rights.
 
 mod board;
 mod child;
@@ -46,6 +48,9 @@ use supervisor::Supervisor;
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     if args.answers {
         return figures::serve();
+    }
+    if args.journal {
+        return journal::serve(args.log_format);
     }
     let site = Site::read(&args.file).map_err(|faults| {
         let (path, count) = (args.file.display(), faults.len());

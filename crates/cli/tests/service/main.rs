@@ -9,6 +9,7 @@ mod emulator;
 mod metrics;
 mod rights;
 mod run;
+mod run_journal;
 mod run_metrics;
 mod run_recorders;
 mod run_reloads;

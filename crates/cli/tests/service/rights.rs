@@ -16,7 +16,7 @@ use crate::support::rights::{
     assert_all_nobodys, can_trace, held, nobody, reads_without_rights, threads_with_rights, traced,
 };
 use crate::support::sharing::Names;
-use crate::support::{Directory, PROGRAM};
+use crate::support::{Directory, PROGRAM, other};
 use crate::watched::{Watched, scraped};
 
 const SOURCE: &str = "gen:?rate=20k&pace=yes&flows=4";
@@ -128,6 +128,7 @@ fn the_service_answers_without_rights() {
     let answering = run_metrics::answering(&service);
     assert_all_nobodys(answering, &nobody);
     assert_all_nobodys(service.pid("one"), &nobody);
+    assert_all_nobodys(service.journal(), &nobody);
     // A process of the same user ends the one that answers, and cannot reach the service.
     let kill = |pid: u32| {
         let mut command = Command::new("kill");
@@ -181,4 +182,35 @@ fn requests_to_the_service_are_read_without_rights() {
     let lines = lines.lines().filter(is_kept).collect::<Vec<_>>().join("\n");
     let reads = reads_without_rights(&lines, "<TCP:");
     assert!(reads.is_ok_and(|reads| reads >= 4), "{reads:?}");
+}
+
+/// strace reports that neither the service nor a thread with rights reads what jobs print.
+#[test]
+fn what_jobs_print_is_read_without_rights() {
+    if !can_trace() {
+        return;
+    }
+    let directory = Directory::new("rights-printed");
+    let site = directory.file("site.toml");
+    let job = |name: &str, packets: u32| {
+        format!("[job.{name}]\nverb = 'count'\nports = 'gen:?packets={packets}'\n")
+    };
+    fs::write(&site, job("one", 7001) + &job("two", 7002)).unwrap();
+    let calls = "trace=read,readv,recvfrom,recvmsg,seccomp,clone,clone3";
+    let lines = traced(&directory, &["-yy", "-s", "65536", "-e", calls], &["run", &site]);
+    for printed in ["counted  7,001 packets", "counted  7,002 packets"] {
+        let reads = reads_without_rights(&lines, printed);
+        assert!(reads.is_ok_and(|reads| reads > 0), "{printed}: {reads:?}");
+    }
+    // Messages, too: a job that fails says why.
+    let broken = directory.file("broken.pcap");
+    fs::write(&broken, "this is no capture file at all").unwrap();
+    let broken = format!("[job.a]\nverb = 'count'\nports = '{broken}'\nrestart = 'never'\n");
+    fs::write(&site, broken).unwrap();
+    let trace = directory.file("trace-errors");
+    let flags = ["-f", "-o", &trace, "-yy", "-s", "65536", "-e", calls];
+    other("strace", &[&flags[..], &[PROGRAM, "run", &site]].concat()).unwrap();
+    let lines = fs::read_to_string(&trace).unwrap();
+    let reads = reads_without_rights(&lines, "not a capture file");
+    assert!(reads.is_ok_and(|reads| reads > 0), "{reads:?}\n{lines}");
 }

@@ -211,10 +211,10 @@ fn no_job_outlives_a_service_that_is_killed() {
     let site = endless("one", "publish = 'left-behind'") + &endless("two", "");
     let mut service = Service::start(&directory, &site);
     service.wait_for("ready", |event| event["event"] == "ready");
-    let pids = [service.pid("one"), service.pid("two")];
+    let pids = [service.pid("one"), service.pid("two"), service.journal()];
     assert!(pids.iter().all(|pid| is_alive(*pid)));
     service.kill();
-    wait_until("its jobs have ended", || pids.iter().all(|pid| !is_alive(*pid)));
+    wait_until("its processes have ended", || pids.iter().all(|pid| !is_alive(*pid)));
     // Each job ended on its own and removed its name.
     assert!(!fs::exists(directory.file("left-behind")).unwrap());
 }

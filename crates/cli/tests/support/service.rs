@@ -44,6 +44,21 @@ impl Service {
         self.child.id()
     }
 
+    /// Returns the process that writes the log, once there is one.
+    pub(crate) fn journal(&self) -> u32 {
+        let mut found = None;
+        wait_until("a process writes the log", || {
+            found = journal_of(self.id());
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    /// Returns the log as it is.
+    pub(crate) fn log(&self) -> Vec<u8> {
+        fs::read(&self.log).unwrap()
+    }
+
     pub(crate) fn events(&self) -> Vec<Value> {
         events(&self.log)
     }
@@ -121,4 +136,17 @@ pub(crate) fn is_alive(pid: u32) -> bool {
     let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
     // The state follows the name's bracket: proc_pid_stat(5).
     status.is_ok_and(|text| text.rsplit(") ").next().is_some_and(|rest| !rest.starts_with('Z')))
+}
+
+/// Returns the process that writes the log of a service.
+pub(crate) fn journal_of(service: u32) -> Option<u32> {
+    let children = fs::read_dir("/proc").unwrap().filter_map(|process| {
+        let process = process.ok()?;
+        let status = fs::read_to_string(process.path().join("status")).ok()?;
+        let words = fs::read(process.path().join("cmdline")).ok()?;
+        let is_child = status.contains(&format!("\nPPid:\t{service}\n"));
+        let is_it = is_child && words.split(|byte| *byte == 0).any(|word| word == b"--journal");
+        process.file_name().to_str()?.parse().ok().filter(|_| is_it)
+    });
+    children.filter(|pid| is_alive(*pid)).max()
 }

@@ -24,7 +24,7 @@ pub use crate::rights::Received;
 use crate::users::GROUPS_MAX;
 use rustix::io::retry_on_intr;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, shutdown};
 
 /// The longest path of a socket, in bytes. Source: `struct sockaddr_un`, less the 0.
 pub const PATH_BYTES_MAX: usize = 107;
@@ -122,6 +122,17 @@ impl SeqPacket {
             Some(into) => rights::receive(&self.socket, room, &mut space, into),
             None => rights::receive(&self.socket, room, &mut [], &mut Vec::new()),
         }
+    }
+
+    /// Sends nothing more: the peer sees the end behind the last message, and may go on sending.
+    pub fn end_sending(&self) {
+        // It fails only if the peer has closed.
+        let _ = shutdown(&self.socket, Shutdown::Write);
+    }
+
+    /// Ends the connection: sends and receives of other threads that block here return.
+    pub fn hang_up(&self) {
+        let _ = shutdown(&self.socket, Shutdown::Both);
     }
 
     /// Returns the credentials of the peer.
@@ -281,6 +292,29 @@ mod tests {
         let end = crate::readiness::wait(&[near.as_fd()], 60_000_000_000).unwrap();
         assert_eq!(end, crate::readiness::Ready::Failed, "it hung up");
         assert_eq!(near.receive(&mut room, None).unwrap().bytes, 0);
+    }
+
+    #[test]
+    fn an_end_is_seen_behind_the_last_message_and_by_threads_that_block() {
+        let [near, far] = SeqPacket::pair().unwrap();
+        near.send(b"last", &[]).unwrap();
+        near.end_sending();
+        assert_eq!(near.send(b"more", &[]).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        let mut room = [0; 8];
+        assert_eq!(far.receive(&mut room, None).unwrap().bytes, 4);
+        assert_eq!(far.receive(&mut room, None).unwrap().bytes, 0);
+        far.send(b"answer", &[]).unwrap();
+        assert_eq!(near.receive(&mut room, None).unwrap().bytes, 6);
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(|| while far.send(&[0; 1024], &[]).is_ok() {});
+            let [one, _other] = SeqPacket::pair().unwrap();
+            let waiting = &one;
+            let hearing = scope.spawn(move || waiting.receive(&mut [0; 8], None).unwrap().bytes);
+            far.hang_up();
+            one.hang_up();
+            sending.join().unwrap();
+            assert_eq!(hearing.join().unwrap(), 0);
+        });
     }
 
     #[test]

@@ -1,37 +1,37 @@
 //! A process of the service: its start, its output and its end. It runs a job, or answers for the
 //! service.
 //!
-//! Three threads per job read its output, its errors and its connection; each sends events to the
-//! supervisor. The thread that reads the connection also waits for the process. So the process is
-//! reaped once, after its last line or a second later.
+//! A thread per process reads its connection and waits for it; it sends events to the supervisor.
+//! What the process prints is read elsewhere: see [`journal`](super::journal). Its end is an event
+//! after its last line has been read, or a second later.
 //!
-//! The supervisor never waits for these threads, but they wait for it. A reader continues only when
-//! there is [`Room`] for its next line, so a job that prints without end blocks on its own pipe.
+//! Of a connection at most [`WORDS_MOST`] words of a fixed length are read, and compared. So no job
+//! gives the service anything to parse, or more events than it has room for.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child as ChildProcess, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_sys::process::{Process, Request};
 use burstline_sys::rights;
 
+use super::journal::Pipes;
 use super::notify;
-use super::room::{Line, Room};
 use super::site::Job;
 use crate::args::{LogFormat, SUPERVISED};
 use crate::paths::own_program;
 use crate::supervised::{SERVING, STARTED};
 
-/// A longer line is split.
-const LINE_BYTES_MAX: u64 = 4 << 20;
-/// Maximum bytes of a pipe's lines that wait for the supervisor; more than the pipe itself holds.
-const WAITING_BYTES: usize = 1 << 20;
+/// A job says each word once.
+const WORDS_MOST: usize = 2;
+/// The bytes of a word, and of the end of its line.
+const WORD_BYTES: usize = STARTED.len() + 1;
 /// How long to wait for the last lines of a process whose output is still open in others.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
@@ -59,26 +59,31 @@ pub(super) struct Launch<'a> {
     pub(super) name: &'a str,
     /// The socket that it gets: see [`supervised`](crate::supervised).
     pub(super) given: Option<BorrowedFd<'a>>,
-    /// Its standard output.
+    /// Its standard output, and its standard error.
     pub(super) output: Stdio,
+    pub(super) errors: Stdio,
     /// Number among all starts of the service, from 1.
     pub(super) number: u64,
 }
 
-/// A pipe of a process, and the event for its lines.
-type Stream = (Option<Box<dyn Read + Send>>, fn(Line) -> Told);
+/// What a process prints, until somebody reads it.
+pub(super) struct Printed {
+    /// The start that it belongs to.
+    pub(super) number: u64,
+    pub(super) pipes: Pipes,
+    /// Dropped when the pipes have ended: the end of the process waits for that, but not long.
+    pub(super) is_read: Sender<()>,
+}
 
 /// An event of a process.
 #[derive(Debug)]
 pub(super) enum Told {
-    /// A line of its output: statistics, or its report.
-    Output(Line),
-    /// A line of its standard error.
-    Message(Line),
     /// The job answers on its listener.
     Serving,
     /// The job's threads run.
     Started,
+    /// The process that writes the log can be heard no longer.
+    Broken,
     /// The process has ended.
     Ended(io::Result<ExitStatus>),
 }
@@ -94,6 +99,8 @@ pub(super) struct Child {
     pub(super) is_serving: bool,
     /// The job's listener, if the service has metrics. Kept open to reserve its address.
     given: Option<TcpListener>,
+    /// What it prints, until that is given to the journal.
+    pub(super) printed: Option<Printed>,
     /// The start that the process's events belong to.
     pub(super) number: u64,
 }
@@ -117,6 +124,7 @@ impl Child {
             name: &job.name,
             given: given.as_ref().map(TcpListener::as_fd),
             output: Stdio::piped(),
+            errors: Stdio::piped(),
             number: start.number,
         };
         let child = Self::launch(launch, events, tell)?;
@@ -129,14 +137,14 @@ impl Child {
         events: &Sender<T>,
         tell: fn(u64, Told) -> T,
     ) -> io::Result<Self> {
-        let Launch { words, name, given, output, number } = launch;
+        let Launch { words, name, given, output, errors, number } = launch;
         let (line, others) = UnixStream::pair()?;
         rights::send_one(&line, given)?;
         let mut command = Command::new(own_program());
         command.arg0("burstline").args(words);
         // Keys pressed at a terminal are for the service only.
         command.process_group(0).stdin(OwnedFd::from(others));
-        command.stdout(output).stderr(Stdio::piped());
+        command.stdout(output).stderr(errors);
         for variable in notify::VARIABLES {
             command.env_remove(variable);
         }
@@ -144,8 +152,12 @@ impl Child {
         // Close our copy of the other end of the connection.
         drop(command);
         let pid = child.id();
+        let output = child.stdout.take().map(OwnedFd::from);
+        let errors = child.stderr.take().map(OwnedFd::from);
+        let pipes: Pipes = output.into_iter().chain(errors).collect();
+        let (is_read, all_read) = mpsc::channel();
         let watched = Process::of(&child).and_then(|process| {
-            let waiter = hear(&mut child, line, name, number, events, tell)?;
+            let waiter = hear(line, all_read, name, number, events, tell)?;
             Ok((process, waiter))
         });
         let (process, waiter) = match watched {
@@ -159,8 +171,9 @@ impl Child {
         };
         // The thread waits for this and takes it.
         let _ = waiter.send(child);
+        let printed = Some(Printed { number, pipes, is_read });
         let (begun, is_started, is_serving, given) = (Instant::now(), false, false, None);
-        Ok(Self { process, pid, begun, is_started, is_serving, given, number })
+        Ok(Self { process, pid, begun, is_started, is_serving, given, printed, number })
     }
 
     /// Returns the address where the job answers, if it does. The service created its listener.
@@ -180,114 +193,74 @@ impl Child {
     }
 }
 
-/// Starts the threads that read a process's output, errors and connection. The last one waits for
-/// the process once it is handed over.
+/// Starts the thread that reads a process's connection. It waits for the process once it is handed
+/// over.
 fn hear<T: Send + 'static>(
-    child: &mut ChildProcess,
-    line: UnixStream,
+    mut line: UnixStream,
+    all_read: Receiver<()>,
     job: &str,
     number: u64,
     events: &Sender<T>,
     tell: fn(u64, Told) -> T,
 ) -> io::Result<Sender<ChildProcess>> {
-    let (is_read, all_read) = mpsc::channel::<()>();
-    let send = move |events: &Sender<T>, told| drop(events.send(tell(number, told)));
-    let streams: [Stream; 2] = [
-        (child.stdout.take().map(|pipe| Box::new(pipe) as _), Told::Output),
-        (child.stderr.take().map(|pipe| Box::new(pipe) as _), Told::Message),
-    ];
-    for (pipe, told) in streams {
-        let (Some(pipe), events, is_read) = (pipe, events.clone(), is_read.clone()) else {
-            continue;
-        };
-        thread::Builder::new().name(format!("read {}", job)).spawn(move || {
-            read_lines(pipe, |line| send(&events, told(line)));
-            drop(is_read);
-        })?;
-    }
-    drop(is_read);
     let events = events.clone();
+    // This fails only when the service ends.
+    let send = move |told| drop(events.send(tell(number, told)));
     let (hand_over, handed) = mpsc::channel();
-    thread::Builder::new().name(format!("wait {}", job)).spawn(move || {
-        for_each_line(line, |line| {
-            match line.as_str() {
-                SERVING => send(&events, Told::Serving),
-                STARTED => send(&events, Told::Started),
-                // A job sends nothing else; ignore lines from anyone else.
-                _ => {}
-            }
-        });
+    thread::Builder::new().name(format!("wait {job}")).spawn(move || {
+        hear_words(&mut line, &send);
         if let Ok(child) = handed.recv() {
             let ended = wait(child, &all_read);
-            send(&events, Told::Ended(ended));
+            send(Told::Ended(ended));
         }
+        // The process sees the end of the service by it.
+        drop(line);
     })?;
     Ok(hand_over)
 }
 
-/// Waits for a process, then until both readers have ended.
-fn wait(mut child: ChildProcess, all_read: &mpsc::Receiver<()>) -> io::Result<ExitStatus> {
-    let status = child.wait();
-    // Disconnects when both have ended.
-    let _ = all_read.recv_timeout(LAST_LINES);
-    status
-}
-
-/// Reads lines; each waits until there is room for it.
-fn read_lines(pipe: impl Read, mut tell: impl FnMut(Line)) {
-    let room = Room::new(WAITING_BYTES);
-    for_each_line(pipe, |text| tell(room.wait_for(text)));
-}
-
-fn for_each_line(pipe: impl Read, mut tell: impl FnMut(String)) {
-    let mut lines = BufReader::new(pipe);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match lines.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
-            Ok(0) => return,
-            Ok(_) => tell(String::from_utf8_lossy(line.trim_ascii_end()).into_owned()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return,
+/// Reads the words of a job, and nothing after anything else.
+fn hear_words(line: &mut impl Read, send: impl Fn(Told)) {
+    let mut word = [0; WORD_BYTES];
+    for _ in 0..WORDS_MOST {
+        if line.read_exact(&mut word).is_err() {
+            return;
+        }
+        match word.strip_suffix(b"\n") {
+            Some(said) if said == SERVING.as_bytes() => send(Told::Serving),
+            Some(said) if said == STARTED.as_bytes() => send(Told::Started),
+            _ => return,
         }
     }
 }
 
+/// Waits for a process, then until its last line has been read.
+fn wait(mut child: ChildProcess, all_read: &Receiver<()>) -> io::Result<ExitStatus> {
+    let status = child.wait();
+    // Disconnects when the pipes have ended.
+    let _ = all_read.recv_timeout(LAST_LINES);
+    status
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicUsize;
-    use std::sync::atomic::Ordering::Relaxed;
+    use std::cell::RefCell;
 
     use super::*;
 
     #[test]
-    fn a_job_that_prints_without_end_waits_for_the_supervisor() {
-        // Empty lines take room, too: fewer than 10,000 fit.
-        let (lines, most) = (100_000, 10_000);
-        let told = Arc::new(AtomicUsize::new(0));
-        let (events, heard) = mpsc::channel();
-        let reader = thread::spawn({
-            let told = Arc::clone(&told);
-            move || {
-                read_lines(io::repeat(b'\n').take(lines as u64), |line| {
-                    told.fetch_add(1, Relaxed); // only a count, here and below
-                    events.send(line).unwrap();
-                });
-            }
-        });
-        while told.load(Relaxed) == 0 {
-            thread::yield_now();
-        }
-        thread::sleep(Duration::from_millis(100));
-        let mut taken = 0;
-        for line in heard {
-            let waiting = told.load(Relaxed) - taken;
-            assert!(waiting <= most, "{waiting} lines wait");
-            assert_eq!(line.text(), "");
-            taken += 1;
-        }
-        reader.join().unwrap();
-        assert_eq!(taken, lines);
+    fn two_words_of_a_job_are_heard_and_nothing_else_is_read() {
+        assert_eq!(SERVING.len(), STARTED.len());
+        let heard = |said: &str| {
+            let (told, mut rest) = (RefCell::new(Vec::new()), said.as_bytes());
+            hear_words(&mut rest, |word| told.borrow_mut().push(format!("{word:?}")));
+            (told.into_inner().join(" "), rest.len())
+        };
+        assert_eq!(heard("started\n"), ("Started".to_owned(), 0));
+        assert_eq!(heard("serving\nstarted\n"), ("Serving Started".to_owned(), 0));
+        let endless = "started\n".repeat(1000);
+        assert_eq!(heard(&endless), ("Started Started".to_owned(), 998 * WORD_BYTES));
+        let other = "x".repeat(1000);
+        assert_eq!(heard(&other), (String::new(), 1000 - WORD_BYTES));
     }
 }

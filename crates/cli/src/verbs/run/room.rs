@@ -6,7 +6,7 @@
 //!
 //! A queue bounded only by lines is not bounded in memory: a line may have megabytes.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Overhead of a line besides its text, at least its place in a queue.
 const LINE_BYTES: usize = 128;
@@ -16,7 +16,6 @@ const LINE_BYTES: usize = 128;
 pub(super) struct Room {
     most: usize,
     taken: Mutex<usize>,
-    freed: Condvar,
 }
 
 /// A line, which occupies room until it is dropped.
@@ -28,35 +27,18 @@ pub(super) struct Line {
 
 impl Room {
     pub(super) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, taken: Mutex::new(0), freed: Condvar::new() })
+        Arc::new(Self { most, taken: Mutex::new(0) })
     }
 
-    /// Waits until there is room for a line. A line larger than the limit must be the only one.
-    pub(super) fn wait_for(self: &Arc<Self>, text: String) -> Line {
-        let mut taken = self.lock();
-        while !self.has(*taken, &text) {
-            taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
-        }
-        self.take(taken, text)
-    }
-
-    /// Returns the line if there is room for it now.
+    /// Returns the line if there is room for it now. A line larger than the limit must be the only
+    /// one.
     pub(super) fn try_for(self: &Arc<Self>, text: String) -> Option<Line> {
-        let taken = self.lock();
-        self.has(*taken, &text).then(|| self.take(taken, text))
-    }
-
-    fn has(&self, taken: usize, text: &str) -> bool {
-        taken == 0 || taken + bytes(text) <= self.most
-    }
-
-    fn take(self: &Arc<Self>, mut taken: MutexGuard<'_, usize>, text: String) -> Line {
-        *taken += bytes(&text);
-        Line { text, room: Arc::clone(self) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = *taken == 0 || *taken + bytes(&text) <= self.most;
+        has_room.then(|| {
+            *taken += bytes(&text);
+            Line { text, room: Arc::clone(self) }
+        })
     }
 }
 
@@ -68,8 +50,8 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        *self.room.lock() -= bytes(&self.text);
-        self.room.freed.notify_one();
+        let mut taken = self.room.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        *taken -= bytes(&self.text);
     }
 }
 

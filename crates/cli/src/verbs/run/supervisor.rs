@@ -1,5 +1,7 @@
 //! The supervisor: one thread that starts jobs, processes their events, and ends them.
 
+mod again;
+mod log;
 mod metrics;
 
 use std::collections::HashSet;
@@ -15,14 +17,15 @@ use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::child::{Child, Start, Style, Told};
-use super::journal::{Event as Entry, Journal};
+use super::journal::Event as Entry;
 use super::notify::Notify;
 use super::policy::{Missing, Next};
 use super::site::{Job, Site};
 use super::slot::{STATES, Slot, State, Successor};
-use crate::args::{LogFormat, RunArgs};
+use crate::args::RunArgs;
 use crate::failure::{FAILED, Failure};
 use crate::process::heard::Heard;
+use log::Log;
 use metrics::{Answering, how_it_ended};
 
 /// Interval between checks for missing ports.
@@ -42,7 +45,7 @@ enum Event {
 pub(super) struct Supervisor {
     path: PathBuf,
     style: Style,
-    journal: Journal,
+    log: Log,
     /// The process that answers at the service's `--metrics`.
     answering: Option<Answering>,
     notify: Notify,
@@ -72,21 +75,22 @@ impl Supervisor {
         });
         listener.map_err(|error| Failure::new(format!("start the thread `signals`: {error}")))?;
         let (format, answering) = (args.log_format, Answering::bind(args)?);
-        let mut journal = Journal::start(format)?;
+        let starts = 1;
+        let mut log = Log::start(&args.file, format, starts, &events)?;
         if let Some(answering) = &answering {
             let text = answering.words()?;
-            journal.tell(&Entry { job: None, name: "metrics", text: &text, fields: vec![] });
+            log.tell(&Entry { job: None, name: "metrics", text: &text, fields: vec![] });
         }
         Ok(Self {
             path: args.file.clone(),
             style: Style { format, has_metrics: args.metrics.is_some() },
-            journal,
+            log,
             answering,
             notify: Notify::from_environment(),
             slots: site.jobs.into_iter().map(Slot::new).collect(),
             events,
             heard,
-            starts: 0,
+            starts,
             is_stopping: false,
             awaits_ready: Some("ready"),
         })
@@ -98,6 +102,7 @@ impl Supervisor {
         let text = format!("{}: {}, process {pid}", self.path.display(), jobs_text(jobs));
         self.tell(None, "starting", &text, vec![("jobs", jobs.into()), ("pid", pid.into())]);
         loop {
+            self.keep_log();
             self.start_what_is_due();
             self.urge_what_is_late();
             self.report_state();
@@ -120,7 +125,7 @@ impl Supervisor {
         };
         self.end_answering();
         self.tell(None, "stopped", &text, vec![("failed", failed.into())]);
-        self.journal.finish();
+        self.finish_log();
         Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
     }
 
@@ -131,7 +136,7 @@ impl Supervisor {
         text: &str,
         fields: Vec<(&'static str, Value)>,
     ) {
-        self.journal.tell(&Entry { job, name, text, fields });
+        self.log.tell(&Entry { job, name, text, fields });
     }
 
     fn hear(&mut self, event: Event) {
@@ -150,6 +155,7 @@ impl Supervisor {
                 let is_of = |slot: &mut Slot| slot.child().is_some_and(|c| c.number == number);
                 match self.slots.iter_mut().position(is_of) {
                     Some(index) => self.hear_of(index, told),
+                    None if self.log.is_of(number) => self.hear_of_log(&told),
                     None => self.hear_of_metrics(number, told),
                 }
             }
@@ -170,26 +176,9 @@ impl Supervisor {
                     child.is_serving = true;
                 }
             }
-            Told::Output(line) => self.tell_output(&name, line.text()),
-            Told::Message(line) => {
-                self.tell(Some(&name), "message", without_stamp(line.text()), vec![]);
-            }
             Told::Ended(status) => self.ended(index, &status),
-        }
-    }
-
-    /// Logs a line of a job's report or statistics.
-    fn tell_output(&mut self, name: &str, line: &str) {
-        if self.style.format == LogFormat::Text {
-            self.tell(Some(name), "output", line, vec![]);
-            return;
-        }
-        match serde_json::from_str::<Value>(line) {
-            Ok(object) if object.get("interval").is_some() => {
-                self.tell(Some(name), "stats", "", vec![("stats", object)]);
-            }
-            Ok(object) => self.tell(Some(name), "ledger", "", vec![("report", object)]),
-            Err(_) => self.tell(Some(name), "output", line, vec![]),
+            // Its connection has no such word.
+            Told::Broken => {}
         }
     }
 
@@ -254,6 +243,9 @@ impl Supervisor {
                 slot.state = State::Running(child);
                 let fields = vec![("pid", pid.into()), ("command", command.into())];
                 self.tell(Some(&name), "started", &format!("started, process {pid}"), fields);
+                if let Some(child) = self.slots[index].child() {
+                    self.log.read(child, Some(&name));
+                }
             }
             Err(error) => {
                 self.tell(Some(&name), "message", &format!("cannot be started: {error}"), vec![]);
@@ -266,8 +258,8 @@ impl Supervisor {
     fn ended(&mut self, index: usize, status: &io::Result<ExitStatus>) {
         let slot = &mut self.slots[index];
         let name = slot.job.name.clone();
-        let child = slot.child().map(|child| (child.begun.elapsed(), child.is_started));
-        let (ran, was_started) = child.unwrap_or_default();
+        let Some(child) = slot.child() else { return };
+        let (number, ran, was_started) = (child.number, child.begun.elapsed(), child.is_started);
         let is_success = status.as_ref().is_ok_and(ExitStatus::success);
         let how = how_it_ended(status);
         let code = status.as_ref().ok().and_then(ExitStatus::code);
@@ -275,6 +267,7 @@ impl Supervisor {
         let seconds = ran.as_secs_f64();
         let fields = vec![("code", code.into()), ("ran_s", seconds.into())];
         self.tell(Some(&name), "ended", &format!("ended after {seconds:.1} s: {how}"), fields);
+        self.log.has_ended(number);
         let slot = &mut self.slots[index];
         if !matches!(slot.state, State::Ending { .. }) {
             self.go_on(index, is_success, ran);
@@ -435,6 +428,7 @@ impl Supervisor {
     fn patience(&mut self) -> Duration {
         let now = Instant::now();
         let mut due = self.notify.live(now).unwrap_or(now + LONG);
+        due = due.min(self.log.due().unwrap_or(due));
         due = due.min(self.answering.as_ref().and_then(Answering::due).unwrap_or(due));
         for slot in &self.slots {
             due = due.min(match &slot.state {
@@ -476,13 +470,4 @@ fn status(slots: &[Slot]) -> String {
 
 fn jobs_text(jobs: usize) -> String {
     if jobs == 1 { "1 job".to_owned() } else { format!("{jobs} jobs") }
-}
-
-/// Removes the prefix of a job's message, since the log adds its own.
-fn without_stamp(line: &str) -> &str {
-    let line = line.strip_prefix("burstline: ").unwrap_or(line);
-    match line.split_once(" UTC: ") {
-        Some((stamp, rest)) if stamp.len() == "2026-11-21 21:44:01.123".len() => rest,
-        _ => line,
-    }
 }

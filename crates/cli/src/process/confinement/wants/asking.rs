@@ -65,9 +65,9 @@ impl Wants {
                 wants.opens_anything = !has_keys;
                 wants.calls.push(Need::Collector);
             }
-            // It answers for a service, over connections that the service makes. The service
-            // itself reads nothing of others.
-            Verb::Run(args) if args.answers => {}
+            // It answers for a service, over connections that the service makes, or writes its log
+            // from pipes that it gets. The service itself reads nothing of others.
+            Verb::Run(args) if args.answers || args.journal => {}
             Verb::Lab(args) => return wants.lab(&args.what).then_some(wants),
             _ => return None,
         }

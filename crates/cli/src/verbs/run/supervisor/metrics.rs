@@ -8,7 +8,7 @@
 //!
 //! Others may end that process: any process of its user can. So the service keeps the socket where
 //! scrapers connect, and starts another process, which takes the waiting connections. Jobs notice
-//! nothing. Delays double up to [`DELAY_MOST`], so a process that always ends costs little.
+//! nothing.
 
 use std::io;
 use std::net::TcpListener;
@@ -23,18 +23,14 @@ use burstline_sys::seqpacket::SeqPacket;
 
 use super::super::board::{self, Board};
 use super::super::child::{Child, Launch, Told};
-use super::{Event, Supervisor, without_stamp};
+use super::again::Again;
+use super::{Event, Supervisor};
 use crate::args::RunArgs;
 use crate::failure::Failure;
 use crate::serving::{Server, listen};
 
-/// The delay before the first restart, and the longest one.
-const DELAY_LEAST: Duration = Duration::from_millis(250);
-const DELAY_MOST: Duration = Duration::from_secs(4);
-/// A process that ran this long gets the first delay again.
-const CALM: Duration = Duration::from_secs(10);
-/// How long to wait for its end.
-const LAST: Duration = Duration::from_secs(1);
+/// How long to wait for the end of a process that was killed.
+pub(super) const LAST: Duration = Duration::from_secs(1);
 
 /// The process, and what stays when it ends.
 pub(super) struct Answering {
@@ -42,9 +38,7 @@ pub(super) struct Answering {
     listener: TcpListener,
     board: Board,
     child: Option<Child>,
-    /// When the next one starts, if there is none.
-    due: Instant,
-    delay: Duration,
+    again: Again,
 }
 
 impl Answering {
@@ -52,9 +46,8 @@ impl Answering {
     pub(super) fn bind(args: &RunArgs) -> Result<Option<Self>, Failure> {
         let Some(address) = args.metrics else { return Ok(None) };
         let (file, listener) = (args.file.clone(), listen("--metrics", address)?);
-        let (board, child) = (Board::default(), None);
-        let (due, delay) = (Instant::now(), DELAY_LEAST);
-        Ok(Some(Self { file, listener, board, child, due, delay }))
+        let (board, child, again) = (Board::default(), None, Again::new());
+        Ok(Some(Self { file, listener, board, child, again }))
     }
 
     /// Returns the line that announces its address.
@@ -64,7 +57,7 @@ impl Answering {
 
     /// Returns when there is something to do, if ever.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.child.is_none().then_some(self.due)
+        self.child.is_none().then_some(self.again.due())
     }
 
     fn start(&mut self, number: u64, events: &Sender<Event>) -> io::Result<u32> {
@@ -76,6 +69,7 @@ impl Answering {
             name: "metrics",
             given: Some(there.as_fd()),
             output: Stdio::null(),
+            errors: Stdio::piped(),
             number,
         };
         let tell = |number, told| Event::Of { number, told };
@@ -92,10 +86,8 @@ impl Answering {
 
     /// Notes an end after this time, and returns the delay before the next start.
     fn rest(&mut self, ran: Duration) -> Duration {
-        let delay = if ran >= CALM { DELAY_LEAST } else { self.delay };
-        self.delay = (delay * 2).min(DELAY_MOST);
-        (self.due, self.child) = (Instant::now() + delay, None);
-        delay
+        self.child = None;
+        self.again.rest(ran)
     }
 }
 
@@ -112,6 +104,10 @@ impl Supervisor {
             Ok(pid) => {
                 let text = format!("process {pid} answers, without rights");
                 self.tell(None, "metrics_started", &text, vec![("pid", pid.into())]);
+                let answering = self.answering.as_mut();
+                if let Some(child) = answering.and_then(|answering| answering.child.as_mut()) {
+                    self.log.read(child, None);
+                }
             }
             Err(error) => {
                 let delay = answering.rest(Duration::ZERO).as_secs_f64();
@@ -128,9 +124,6 @@ impl Supervisor {
             return;
         };
         match told {
-            Told::Message(line) => {
-                self.tell(None, "metrics_message", without_stamp(line.text()), vec![]);
-            }
             Told::Ended(status) => {
                 let ran = child.begun.elapsed();
                 let delay = answering.rest(ran).as_secs_f64();
@@ -143,9 +136,10 @@ impl Supervisor {
                 let fields =
                     vec![("code", code.into()), ("ran_s", ran.into()), ("after_s", delay.into())];
                 self.tell(None, "metrics_ended", &text, fields);
+                self.log.has_ended(number);
             }
             // It says nothing else.
-            Told::Output(_) | Told::Serving | Told::Started => {}
+            Told::Broken | Told::Serving | Told::Started => {}
         }
     }
 
@@ -156,15 +150,7 @@ impl Supervisor {
             return;
         };
         child.kill();
-        let until = Instant::now() + LAST;
-        loop {
-            let patience = until.saturating_duration_since(Instant::now());
-            match self.heard.recv_timeout(patience) {
-                Ok(Event::Of { number, told: Told::Ended(_) }) if number == child.number => return,
-                Ok(_) => {}
-                Err(_) => return,
-            }
-        }
+        self.hears_end(child.number, LAST);
     }
 }
 
@@ -173,29 +159,5 @@ pub(super) fn how_it_ended(status: &io::Result<ExitStatus>) -> String {
     match status {
         Ok(status) => status.to_string(),
         Err(error) => error.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_that_always_ends_starts_ever_more_seldom() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut answering = Answering {
-            file: PathBuf::new(),
-            listener,
-            board: Board::default(),
-            child: None,
-            due: Instant::now(),
-            delay: DELAY_LEAST,
-        };
-        let soon = Duration::from_secs(1);
-        let delays: Vec<_> = (0..6).map(|_| answering.rest(soon).as_millis()).collect();
-        assert_eq!(delays, [250, 500, 1000, 2000, 4000, 4000]);
-        assert!(answering.due().unwrap() > Instant::now());
-        assert_eq!(answering.rest(CALM), DELAY_LEAST);
-        assert_eq!(answering.rest(soon), DELAY_LEAST * 2);
     }
 }
