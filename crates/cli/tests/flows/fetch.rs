@@ -6,7 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use crate::support::ssh::Server;
-use crate::support::{Directory, PROGRAM, Run, last_object, other, regular, run, run_with_code};
+use crate::support::{
+    Directory, PROGRAM, Run, last_object, other, regular, run, run_json, run_with_code,
+};
 use serde_json::Value;
 
 /// Entries in a file of sensors for a server.
@@ -89,6 +91,33 @@ fn packets_of_two_sensors_come_in_order_of_time() {
     let done = run_of(&["--from", "1800000000"]);
     assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
     assert_eq!(number(&last_object(&done.stdout), "written"), 0);
+}
+
+#[test]
+fn sensors_of_two_link_types_come_into_two_files() {
+    let Some(server) = Server::start("fetch-links") else { return };
+    let directory = &server.directory;
+    let (a, b) = (regular(directory, "a.pcap", 400, 90), regular(directory, "b.pcap", 200, 70));
+    // Linux cooked capture; the header's link type is at byte 20.
+    let mut cooked = fs::read(&b).unwrap();
+    cooked[20] = 113;
+    fs::write(&b, cooked).unwrap();
+    let sensors =
+        server.sensors(&[server.sensor("a", PROGRAM, &a), server.sensor("b", PROGRAM, &b)]);
+    let to = directory.file("x.pcapng");
+    let fetch = ["fetch", "--sensors", &sensors, "-o", &to, "--json", "--from", "1"];
+    let done = run(&[&fetch[..], &["--link-types", "split"]].concat());
+    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    let report = last_object(&done.stdout);
+    assert_eq!((number(&report, "written"), number(&report, "unaccounted")), (600, 0), "{report}");
+    for (name, packets) in [("x.pcapng", 400), ("x-link113.pcapng", 200)] {
+        let read = run_json(&["count", &directory.file(name)], 0);
+        assert_eq!(read["total"]["delivered"], packets, "{name}");
+    }
+    // In one file, those of the other type are lost by name.
+    let done = run(&fetch);
+    assert_eq!(done.code, Some(1), "{}{}", done.stdout, done.stderr);
+    assert_eq!(number(&last_object(&done.stdout), "unaccounted"), 0);
 }
 
 #[test]

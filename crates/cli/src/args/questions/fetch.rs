@@ -6,7 +6,7 @@ use burstline_wire::flow::FlowQuery;
 use clap::Args;
 
 use crate::args::moment::{Moment, moment};
-use crate::args::{FormatArgs, values};
+use crate::args::{FormatArgs, LinkTypeArgs, values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,6 +69,9 @@ pub(crate) struct FetchArgs {
 
     #[command(flatten)]
     pub(crate) format: FormatArgs,
+
+    #[command(flatten)]
+    pub(crate) links: LinkTypeArgs,
 
     /// How many sensors are asked at a time
     #[arg(long, value_name = "N", default_value = "16", value_parser = values::threads)]

@@ -12,7 +12,7 @@ use burstline_engine::{Attempt, EngineError, try_extract};
 use burstline_fleet::{
     Answer, Outcome, Patience, Question, Sensors, SensorsError, command, survey,
 };
-use burstline_port::{OpenOptions, OpenedFiles, open_set, open_sink};
+use burstline_port::{Address, OpenOptions, OpenedFiles, OutputOptions, open_set, open_sink};
 use burstline_sys::temporary::TemporaryFolder;
 
 use crate::args::FetchArgs;
@@ -78,7 +78,7 @@ pub(crate) fn fetch(args: &FetchArgs) -> Result<ExitCode, Failure> {
         .collect();
     let merged = match paths.is_empty() {
         true => None,
-        false => Some(merge(&paths, &sink, &stop)?),
+        false => Some(merge(&paths, &sink, args.links.options(), &stop)?),
     };
     report(args, stream, &sensors, merged.as_ref())
 }
@@ -162,11 +162,16 @@ fn look(name: String, answer: Answer, path: &Path, stop: &AtomicBool) -> Fetched
 /// Merges all fetched packets in time order.
 fn merge(
     paths: &[PathBuf],
-    sink: &burstline_port::Address,
+    sink: &Address,
+    output: OutputOptions,
     stop: &Arc<AtomicBool>,
 ) -> Result<Attempt, Failure> {
-    let options =
-        OpenOptions { stop: Some(Arc::clone(stop)), names_files: true, ..OpenOptions::default() };
+    let options = OpenOptions {
+        stop: Some(Arc::clone(stop)),
+        names_files: true,
+        output,
+        ..OpenOptions::default()
+    };
     let source = open_set("sensors", paths, &options).map_err(EngineError::from)?;
     let sink = open_sink(sink, &options).map_err(EngineError::from)?;
     Ok(try_extract(source, Some(sink), &options.table, stop))

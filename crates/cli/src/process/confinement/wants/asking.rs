@@ -119,7 +119,7 @@ impl Wants {
     pub(in super::super) fn of_fetch(args: &FetchArgs, folder: &Path) -> Self {
         let mut wants = Self { takes_user: true, ..Self::default() };
         wants.grant(folder.to_owned(), GrantKind::Write);
-        wants.write_later(Some(&args.write), false);
+        wants.write_later(Some(&args.write), args.links.splits());
         wants
     }
 
