@@ -305,11 +305,10 @@ mod tests {
         assert_eq!(far.receive(&mut room, None).unwrap().bytes, 0);
         far.send(b"answer", &[]).unwrap();
         assert_eq!(near.receive(&mut room, None).unwrap().bytes, 6);
+        let [one, _other] = SeqPacket::pair().unwrap();
         std::thread::scope(|scope| {
             let sending = scope.spawn(|| while far.send(&[0; 1024], &[]).is_ok() {});
-            let [one, _other] = SeqPacket::pair().unwrap();
-            let waiting = &one;
-            let hearing = scope.spawn(move || waiting.receive(&mut [0; 8], None).unwrap().bytes);
+            let hearing = scope.spawn(|| one.receive(&mut [0; 8], None).unwrap().bytes);
             far.hang_up();
             one.hang_up();
             sending.join().unwrap();
