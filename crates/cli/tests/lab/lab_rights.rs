@@ -1,7 +1,9 @@
 //! Rights of the verbs that read records and descriptions of machines, which may come from anyone.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Stdio;
@@ -81,6 +83,46 @@ fn reports_of_root_are_written_as_before() {
     assert_eq!(printed.code, Some(0), "{}", printed.stderr);
     assert!(printed.stdout.starts_with(&fs::read_to_string(&page).unwrap()), "{}", printed.stdout);
     assert_eq!(run(&["lab", "compare", &record, &record]).code, Some(0));
+}
+
+/// A shell gives records by such paths.
+#[test]
+fn records_of_own_descriptors_are_compared() {
+    let directory = Directory::new("rights-compare");
+    let record = directory.file("a.json");
+    fs::write(&record, RECORD).unwrap();
+    for path in ["/dev/stdin", "/proc/self/fd/0"] {
+        let mut verb = command(&["lab", "compare", &record, path]);
+        verb.stdin(fs::File::open(&record).unwrap());
+        let compared = verb.output().unwrap();
+        assert_eq!(compared.status.code(), Some(0), "{compared:?}");
+    }
+}
+
+/// As before: others may see charts that the umask gives them, and names need not be text.
+#[test]
+fn records_behind_links_and_pages_of_any_name_are_found() {
+    let directory = Directory::new("rights-names");
+    let [records, charts, runs] = ["records", "charts", "runs"].map(|name| directory.file(name));
+    fs::create_dir(&records).unwrap();
+    fs::create_dir(&runs).unwrap();
+    fs::write(format!("{records}/a.json"), RECORD).unwrap();
+    std::os::unix::fs::symlink(&records, format!("{runs}/linked")).unwrap();
+    let page = Path::new(&directory.0).join(OsStr::from_bytes(b"\xff.html"));
+    let mut made = command(&["lab", "report", &records, "--charts", &charts, "-o"]);
+    let made = made.arg(&page).output().unwrap();
+    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    assert!(page.is_file());
+    fs::create_dir(directory.file("plain")).unwrap();
+    let modes = [&charts, &directory.file("plain")].map(|it| fs::metadata(it).unwrap().mode());
+    assert_eq!(modes[0], modes[1]);
+    let missing = directory.file("not-made");
+    run_with_code(&["lab", "report", &directory.file("no"), "--charts", &missing], 1);
+    assert!(!Path::new(&missing).exists());
+    // Root has a helper. Of other users Landlock alone decides.
+    let mut listed = command(&["lab", "documents", "--markdown", "--records", &runs]);
+    let listed = listed.output().unwrap();
+    assert_eq!(listed.status.code(), Some(0), "{listed:?}");
 }
 
 #[test]

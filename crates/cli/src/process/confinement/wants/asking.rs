@@ -3,6 +3,7 @@
 //! Decision 0069: all their threads give up their rights first, so a helper does all of this.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -10,8 +11,10 @@ use std::path::{Path, PathBuf};
 use burstline_port::{CATALOGUE, SetPlaces, index_path, striped_paths};
 use burstline_share::{folders_of_names, is_name};
 use burstline_sys::direct::is_own_descriptor;
+use burstline_sys::folder;
 use burstline_sys::helper::{Grant, GrantKind, Names};
 use burstline_sys::inode::folder_of;
+use burstline_sys::kept;
 use burstline_sys::privileges::Need;
 
 use super::super::places::{links_in, make_folder_of_names, places_of, prefix_of_names};
@@ -87,14 +90,18 @@ impl Wants {
             Lab::Report(args) => self.report(args),
             Lab::Compare(args) => {
                 self.takes_user = true;
-                for word in [&args.first, &args.second] {
-                    self.read_near(&record_at(word, &args.dir));
+                for record in [&args.first, &args.second].map(|word| record_at(word, &args.dir)) {
+                    match is_own_descriptor(&record) {
+                        true => kept::keep(&record, false),
+                        false => self.read_near(&record),
+                    }
                 }
             }
             Lab::Documents(args) => {
                 self.takes_user = args.records.is_some();
-                let folders = args.records.iter().cloned();
-                self.grants.extend(folders.map(|folder| Grant::of(folder, GrantKind::Read)));
+                if let Some(folder) = &args.records {
+                    self.read_linked(folder);
+                }
             }
             _ => return false,
         }
@@ -106,12 +113,32 @@ impl Wants {
         self.takes_user = true;
         self.read_near(&args.folder);
         links_in(&args.folder).iter().for_each(|record| self.read_near(record));
-        if let Some(charts) = &args.charts {
+        if let Some(charts) = args.charts.as_ref().filter(|_| args.folder.is_dir()) {
+            // It may be for all to see; if it cannot be created, the report says so.
+            let _ = fs::create_dir_all(charts);
             self.fill(charts);
         }
         let page = args.page();
         for path in [Some(&page), args.markdown.as_ref(), args.csv.as_ref()].into_iter().flatten() {
             self.write_later(path.to_str(), false);
+            if path.to_str().is_none() {
+                // A grant names only text.
+                let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+                self.has_files_of_others = true;
+                self.grant_names(folder_of(path).to_owned(), name, name);
+            }
+        }
+    }
+
+    /// Folders of records, where they are links, too.
+    fn read_linked(&mut self, folder: &Path) {
+        self.grants.push(Grant::of(folder.to_owned(), GrantKind::Read));
+        for name in folder::names(folder).into_iter().flatten() {
+            let run = folder.join(name);
+            links_in(&run).iter().for_each(|record| self.read_near(record));
+            if run.is_symlink() && run.is_dir() {
+                self.read_near(&run);
+            }
         }
     }
 

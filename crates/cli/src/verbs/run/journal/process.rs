@@ -12,15 +12,18 @@
 //!
 //! Signals do not end it, because the service does: a manager may send SIGTERM to every process of
 //! a service, whose last lines are still to come. A terminal stops no process that blocks SIGTTOU.
-//! It ends when its line does, as it also does if the service is killed. Any failure ends it, too.
-//! Then the supervisor starts another.
+//! It ends when its line does, as it also does if the service is killed. First it reads what its
+//! pipes have: it may have got them just now. Any failure ends it, too. Then the supervisor starts
+//! another.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
 use std::thread;
+use std::time::Duration;
 
 use burstline_sys::seqpacket::SeqPacket;
 use burstline_sys::signals;
@@ -36,6 +39,9 @@ use crate::supervised;
 
 /// A longer line is split.
 const LINE_BYTES_MAX: u64 = 4 << 20;
+
+/// How long to read at the end. A pipe that is open in others may never end.
+const LAST_LINES: Duration = Duration::from_millis(500);
 
 /// Which pipe a line comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,14 +66,17 @@ pub(in super::super) fn serve(format: LogFormat) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Takes messages until the supervisor ends.
+/// Takes messages until the supervisor ends, and then what the pipes have.
 fn follow(line: &Arc<SeqPacket>, output: &Arc<Output>) -> io::Result<()> {
+    let (reads, all_read) = mpsc::channel();
     while let Some(message) = line::receive(line)? {
         match message {
             Message::Line(text) => output.put(text),
-            Message::Pipes { printer, pipes } => read(printer, pipes, line, output)?,
+            Message::Pipes { printer, pipes } => read(printer, pipes, (line, &reads), output)?,
         }
     }
+    drop(reads);
+    let _ = all_read.recv_timeout(LAST_LINES); // disconnects when all have ended
     Ok(())
 }
 
@@ -75,10 +84,11 @@ fn follow(line: &Arc<SeqPacket>, output: &Arc<Output>) -> io::Result<()> {
 fn read(
     printer: Printer,
     pipes: Vec<OwnedFd>,
-    line: &Arc<SeqPacket>,
+    (line, reads): (&Arc<SeqPacket>, &Sender<()>),
     output: &Arc<Output>,
 ) -> io::Result<()> {
-    let end = Arc::new(End { number: printer.number, line: Arc::clone(line) });
+    let (number, line, _reads) = (printer.number, Arc::clone(line), reads.clone());
+    let end = Arc::new(End { number, line, _reads });
     // The last pipe is that of errors.
     let streams = [Stream::Errors, Stream::Output];
     for (pipe, stream) in pipes.into_iter().rev().zip(streams) {
@@ -96,6 +106,8 @@ fn read(
 struct End {
     number: u64,
     line: Arc<SeqPacket>,
+    /// The main thread waits until nobody has one.
+    _reads: Sender<()>,
 }
 
 impl Drop for End {
@@ -160,12 +172,12 @@ mod tests {
     fn what_a_process_prints_is_logged_before_its_end_is_told() {
         let [here, there] = SeqPacket::pair().unwrap();
         let (output, lines) = Output::new(LogFormat::Json);
-        let (line, output) = (Arc::new(there), Arc::new(output));
+        let (line, output, reads) = (Arc::new(there), Arc::new(output), mpsc::channel().0);
         let (pipes, mut ends): (Vec<_>, Vec<_>) =
             (0..3).map(|_| io::pipe().unwrap()).map(|(read, write)| (read.into(), write)).unzip();
         let [out, errors, other] = <[OwnedFd; 3]>::try_from(pipes).unwrap();
-        read(job(1), vec![out, errors], &line, &output).unwrap();
-        read(Printer { number: 2, job: None }, vec![other], &line, &output).unwrap();
+        read(job(1), vec![out, errors], (&line, &reads), &output).unwrap();
+        read(Printer { number: 2, job: None }, vec![other], (&line, &reads), &output).unwrap();
         let mut next = |end: usize, text: &str| {
             ends[end].write_all(text.as_bytes()).unwrap();
             let line = lines.recv().unwrap();
@@ -187,6 +199,29 @@ mod tests {
         drop(ends);
         assert_eq!(line::receive_end(&here), Some(1));
         assert!(lines.try_recv().unwrap().text().contains("\"last\""));
+    }
+
+    #[test]
+    fn what_pipes_have_is_read_before_the_end() {
+        let [here, there] = SeqPacket::pair().unwrap();
+        let (output, lines) = Output::new(LogFormat::Text);
+        let (pipe, mut end) = io::pipe().unwrap();
+        line::send_pipes(&here, &job(1), &[pipe.into()]).unwrap();
+        here.end_sending();
+        let printing = thread::spawn(move || {
+            thread::sleep(LAST_LINES / 5);
+            end.write_all(b"last")
+        });
+        follow(&Arc::new(there), &Arc::new(output)).unwrap();
+        assert!(lines.try_recv().unwrap().text().ends_with(" UTC a: last\n"));
+        printing.join().unwrap().unwrap();
+        // One that another process has open is not waited for.
+        let [here, there] = SeqPacket::pair().unwrap();
+        let (pipe, _end) = io::pipe().unwrap();
+        line::send_pipes(&here, &job(1), &[pipe.into()]).unwrap();
+        here.end_sending();
+        let (output, _lines) = Output::new(LogFormat::Text);
+        follow(&Arc::new(there), &Arc::new(output)).unwrap();
     }
 
     #[test]
