@@ -9,7 +9,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Overhead of a line besides its text, at least its place in a queue.
-const LINE_BYTES: usize = 128;
+pub(super) const LINE_BYTES: usize = 128;
 
 /// A limit in bytes.
 #[derive(Debug)]

@@ -54,7 +54,12 @@ pub(super) struct Dropped(u64);
 impl Dropped {
     /// Offers a line to `put`, which returns whether there was room. Before it a line says how many
     /// were dropped, if any.
-    pub(super) fn offer(&mut self, format: LogFormat, line: String, put: impl Fn(String) -> bool) {
+    pub(super) fn offer(
+        &mut self,
+        format: LogFormat,
+        line: String,
+        mut put: impl FnMut(String) -> bool,
+    ) {
         if self.0 > 0 {
             let text = format!("{} lines of this log were dropped: no room", self.0);
             let fields = vec![("lines", self.0.into())];

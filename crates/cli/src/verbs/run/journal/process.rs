@@ -72,7 +72,10 @@ fn follow(line: &Arc<SeqPacket>, output: &Arc<Output>) -> io::Result<()> {
     while let Some(message) = line::receive(line)? {
         match message {
             Message::Line(text) => output.put(text),
-            Message::Pipes { printer, pipes } => read(printer, pipes, (line, &reads), output)?,
+            Message::Pipes { printer, pipes } => {
+                let (number, line, _reads) = (printer.number, Arc::clone(line), reads.clone());
+                read(printer, pipes, End { number, line, _reads }, output)?;
+            }
         }
     }
     drop(reads);
@@ -80,15 +83,9 @@ fn follow(line: &Arc<SeqPacket>, output: &Arc<Output>) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads pipes on threads of their own. The last one that ends says so.
-fn read(
-    printer: Printer,
-    pipes: Vec<OwnedFd>,
-    (line, reads): (&Arc<SeqPacket>, &Sender<()>),
-    output: &Arc<Output>,
-) -> io::Result<()> {
-    let (number, line, _reads) = (printer.number, Arc::clone(line), reads.clone());
-    let end = Arc::new(End { number, line, _reads });
+/// Reads pipes on threads of their own. The last one drops `end`.
+fn read(printer: Printer, pipes: Vec<OwnedFd>, end: End, output: &Arc<Output>) -> io::Result<()> {
+    let end = Arc::new(end);
     // The last pipe is that of errors.
     let streams = [Stream::Errors, Stream::Output];
     for (pipe, stream) in pipes.into_iter().rev().zip(streams) {
@@ -171,17 +168,17 @@ mod tests {
     #[test]
     fn what_a_process_prints_is_logged_before_its_end_is_told() {
         let [here, there] = SeqPacket::pair().unwrap();
-        let (output, lines) = Output::new(LogFormat::Json);
-        let (line, output, reads) = (Arc::new(there), Arc::new(output), mpsc::channel().0);
+        let output = Arc::new(Output::new(LogFormat::Json));
+        let line = Arc::new(there);
+        let end = |number| End { number, line: Arc::clone(&line), _reads: mpsc::channel().0 };
         let (pipes, mut ends): (Vec<_>, Vec<_>) =
             (0..3).map(|_| io::pipe().unwrap()).map(|(read, write)| (read.into(), write)).unzip();
         let [out, errors, other] = <[OwnedFd; 3]>::try_from(pipes).unwrap();
-        read(job(1), vec![out, errors], (&line, &reads), &output).unwrap();
-        read(Printer { number: 2, job: None }, vec![other], (&line, &reads), &output).unwrap();
+        read(job(1), vec![out, errors], end(1), &output).unwrap();
+        read(Printer { number: 2, job: None }, vec![other], end(2), &output).unwrap();
         let mut next = |end: usize, text: &str| {
             ends[end].write_all(text.as_bytes()).unwrap();
-            let line = lines.recv().unwrap();
-            let event: Value = serde_json::from_str(line.text()).unwrap();
+            let event: Value = serde_json::from_str(&output.take().unwrap().text).unwrap();
             ["job", "event", "text", "stats", "report"]
                 .map(|key| event[key].to_string())
                 .join(" ")
@@ -198,13 +195,13 @@ mod tests {
         write!(ends[0], "last").unwrap();
         drop(ends);
         assert_eq!(line::receive_end(&here), Some(1));
-        assert!(lines.try_recv().unwrap().text().contains("\"last\""));
+        assert!(output.take().unwrap().text.contains("\"last\""));
     }
 
     #[test]
     fn what_pipes_have_is_read_before_the_end() {
         let [here, there] = SeqPacket::pair().unwrap();
-        let (output, lines) = Output::new(LogFormat::Text);
+        let output = Arc::new(Output::new(LogFormat::Text));
         let (pipe, mut end) = io::pipe().unwrap();
         line::send_pipes(&here, &job(1), &[pipe.into()]).unwrap();
         here.end_sending();
@@ -212,23 +209,24 @@ mod tests {
             thread::sleep(LAST_LINES / 5);
             end.write_all(b"last")
         });
-        follow(&Arc::new(there), &Arc::new(output)).unwrap();
-        assert!(lines.try_recv().unwrap().text().ends_with(" UTC a: last\n"));
+        follow(&Arc::new(there), &output).unwrap();
+        assert!(output.take().unwrap().text.ends_with(" UTC a: last\n"));
         printing.join().unwrap().unwrap();
         // One that another process has open is not waited for.
         let [here, there] = SeqPacket::pair().unwrap();
         let (pipe, _end) = io::pipe().unwrap();
         line::send_pipes(&here, &job(1), &[pipe.into()]).unwrap();
         here.end_sending();
-        let (output, _lines) = Output::new(LogFormat::Text);
-        follow(&Arc::new(there), &Arc::new(output)).unwrap();
+        follow(&Arc::new(there), &output).unwrap();
     }
 
     #[test]
     fn a_pipe_without_end_is_read_while_nobody_takes_the_log() {
-        let (output, lines) = Output::new(LogFormat::Text);
+        let output = Output::new(LogFormat::Text);
         let printed = io::repeat(b'\n').take(100_000);
         for_each_line(printed, |text| tell(&output, Some("a"), Stream::Output, text));
-        assert_eq!(lines.try_iter().count(), super::super::LINES);
+        output.end();
+        let batches = std::iter::from_fn(|| output.take());
+        assert_eq!(batches.map(|batch| batch.lines).sum::<u64>(), super::super::LINES as u64);
     }
 }
