@@ -131,7 +131,7 @@ fn a_service_ends_while_the_process_of_its_log_does_not_run() {
     signal(journal, "-STOP").unwrap();
     let (status, _) = service.stop();
     assert!(status.success() && !is_alive(journal) && !is_alive(pid));
-    // The kernel continues it if the service is killed: setpgid(2), on orphaned process groups.
+    // The kernel continues it if the service is killed.
     let mut service = Service::start(&directory, &job("one", ""));
     service.wait_for("ready", |event| event["event"] == "ready");
     let (journal, pid) = (service.journal(), service.pid("one"));

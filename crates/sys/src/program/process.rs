@@ -8,6 +8,7 @@ use std::process::Child;
 
 use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
+    set_parent_process_death_signal,
 };
 
 /// A process, valid even after it has ended.
@@ -49,6 +50,15 @@ impl Process {
 pub fn ask_self_to_end() {
     // A process may signal itself: kill(2).
     let _ = kill_process(getpid(), Signal::TERM);
+}
+
+/// Has the kernel continue this process when the thread that has started it ends, if it is stopped
+/// then. Call it once privileges are dropped, which takes this back: prctl(2), `PR_SET_PDEATHSIG`.
+///
+/// # Errors
+/// Errors from the kernel.
+pub fn go_on_when_parent_ends() -> io::Result<()> {
+    Ok(set_parent_process_death_signal(Some(Signal::CONT))?)
 }
 
 #[cfg(all(test, not(miri)))]

@@ -12,9 +12,9 @@
 //!
 //! Signals do not end it, because the service does: a manager may send SIGTERM to every process of
 //! a service, whose last lines are still to come. A terminal stops no process that blocks SIGTTOU.
-//! It ends when its line does, as it also does if the service is killed. First it reads what its
-//! pipes have: it may have got them just now. Any failure ends it, too. Then the supervisor starts
-//! another.
+//! It ends when its line does, as it also does if the service is killed: the kernel continues it
+//! then, were it stopped. First it reads what its pipes have: it may have got them just now. Any
+//! failure ends it, too. Then the supervisor starts another.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -26,7 +26,7 @@ use std::thread;
 use std::time::Duration;
 
 use burstline_sys::seqpacket::SeqPacket;
-use burstline_sys::signals;
+use burstline_sys::{process, signals};
 use serde_json::Value;
 
 use super::entry::Event;
@@ -57,6 +57,7 @@ pub(in super::super) fn serve(format: LogFormat) -> Result<ExitCode, Failure> {
         let given = supervised::receive_given()?;
         let line = given.ok_or_else(|| Failure::usage("--journal: only a service uses this"))?;
         let failed = |error| Failure::new(format!("the log: {error}"));
+        process::go_on_when_parent_ends().map_err(failed)?;
         let (output, done) = Output::start(format).map_err(failed)?;
         // The supervisor kills this process if the line ends before.
         let line = Arc::new(SeqPacket::from(line));

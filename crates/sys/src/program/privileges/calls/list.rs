@@ -129,8 +129,9 @@ const OF_MAPS: &[u32] = &[1, 2, 3, 4, 15, 21, 34];
 const OF_INJECTIONS: &[u32] = &[1, 2, 3, 4, 10, 15, 21, 34];
 /// Make a map, load a program, attach it.
 const OF_PROGRAMS: &[u32] = &[0, 5, 28];
-/// Names, dumpable, seccomp's mode, timer slack, `no_new_privs`, ambient set, mapping names.
-const OPTIONS: &[u32] = &[3, 4, 15, 16, 21, 23, 29, 30, 38, 39, 47, 0x5356_4d41];
+/// The signal when a parent ends, names, dumpable, seccomp's mode, timer slack, `no_new_privs`,
+/// ambient set, mapping names.
+const OPTIONS: &[u32] = &[1, 3, 4, 15, 16, 21, 23, 29, 30, 38, 39, 47, 0x5356_4d41];
 
 const fn allowed(number: c_long) -> Row {
     with(number, Rule::Allowed)
