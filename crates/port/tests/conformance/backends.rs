@@ -2,13 +2,12 @@
 
 use std::io::Write;
 use std::rc::Rc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_afpacket::Sender;
-use burstline_port::{FaultInjector, FaultPlan, OpenOptions, PortError, PortTable, Source, Tracer};
+use burstline_port::{FaultInjector, FaultPlan, OpenOptions, PortTable, Source, Tracer};
 use burstline_skip::without;
-use burstline_sys::tap::TapError;
 use burstline_testbed::{Bed, Frames};
 use burstline_wire::files::{
     Direction, InterfaceDescription, PacketToWrite, PcapngEncoder, SectionDescription,
@@ -25,9 +24,6 @@ use crate::logs::logs;
 
 /// Packets in each backend.
 pub(crate) const PACKETS: u64 = 3000;
-
-/// How long a starting program may keep a device in use.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A source that can be reopened, with the same packets each time.
 pub(crate) struct Backend {
@@ -205,21 +201,8 @@ fn live() -> Vec<Backend> {
     live.chain(taps(&bed)).collect()
 }
 
-/// Opens a TAP device, which may be in use for a moment: a program started by another test holds
-/// copies of all descriptors until it runs. It may also still have another number of queues.
-fn open_tap(bed: &Bed, address: &str) -> Box<dyn Source> {
-    let began = Instant::now();
-    loop {
-        match try_open(&bed.far, address, options()) {
-            Err(PortError::Tap(TapError::Busy { .. } | TapError::NotATap { .. }))
-                if began.elapsed() < PATIENCE =>
-            {
-                thread::sleep(Duration::from_millis(1));
-            }
-            opened => return opened.unwrap(),
-        }
-    }
-}
+/// How many TAP devices there were.
+static TAPS: AtomicU64 = AtomicU64::new(1);
 
 /// Returns TAP devices to which their host has sent all packets. A packet counts as offered when it
 /// is taken, and it is available when the sending call returns.
@@ -228,9 +211,13 @@ fn taps(bed: &Rc<Bed>) -> Vec<Backend> {
     let taps = addresses.into_iter().map(|address| {
         let bed = Rc::clone(bed);
         let open = move || {
-            let mut port = open_tap(&bed, address);
-            bed.far.run(|| {
-                let mut sender = Sender::open("t1", true).unwrap();
+            // A device of its own: a program started by another test may still hold queues of the
+            // last one, and packets in them are not taken.
+            let name = format!("t{}", TAPS.fetch_add(1, Relaxed)); // only a number
+            let address = address.replace("t1", &name);
+            let mut port = try_open(&bed.far, &address, options()).unwrap();
+            bed.far.run(move || {
+                let mut sender = Sender::open(&name, true).unwrap();
                 assert_eq!(Frames::new(PACKETS, 200).send(&mut sender).unwrap(), PACKETS);
             });
             port.finish().unwrap();
