@@ -6,10 +6,10 @@
 //!
 //! A queue bounded only by lines is not bounded in memory: a line may have megabytes.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Overhead of a line besides its text, at least its place in a queue.
-pub(super) const LINE_BYTES: usize = 128;
+const LINE_BYTES: usize = 128;
 
 /// A limit in bytes.
 #[derive(Debug)]
@@ -30,15 +30,26 @@ impl Room {
         Arc::new(Self { most, taken: Mutex::new(0) })
     }
 
-    /// Returns the line if there is room for it now. A line larger than the limit must be the only
-    /// one.
+    /// Returns whether there is room for a line now. One larger than the limit must be the only one.
+    pub(super) fn has_room_for(&self, text: &str) -> bool {
+        self.fits(*self.lock(), text)
+    }
+
+    /// Returns the line if there is room for it now.
     pub(super) fn try_for(self: &Arc<Self>, text: String) -> Option<Line> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_room = *taken == 0 || *taken + bytes(&text) <= self.most;
-        has_room.then(|| {
+        let mut taken = self.lock();
+        self.fits(*taken, &text).then(|| {
             *taken += bytes(&text);
             Line { text, room: Arc::clone(self) }
         })
+    }
+
+    fn fits(&self, taken: usize, text: &str) -> bool {
+        taken == 0 || taken + bytes(text) <= self.most
+    }
+
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -50,8 +61,7 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        let mut taken = self.room.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        *taken -= bytes(&self.text);
+        *self.room.lock() -= bytes(&self.text);
     }
 }
 

@@ -160,9 +160,8 @@ impl Safe {
                 format!("{folder} is not synced: {error}: a power cut may take its new files");
             state.notes.push(what);
         }
-        let (path, synced) = (path.to_owned(), Mark::default());
-        let (file, folder) = (Arc::new(file), opened.ok().flatten());
-        let (is_touched, is_broken) = (false, false);
+        let (file, path, folder) = (Arc::new(file), path.to_owned(), opened.ok().flatten());
+        let (synced, is_touched, is_broken) = (Mark::default(), false, false);
         let handle = Handle { file, folder, path, is_named, synced, is_touched, is_broken };
         state.open = Some(OpenFile { handle, written: Mark::default(), unsynced_since: None });
     }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::room::LINE_BYTES;
+use super::super::room::{Line, Room};
 use super::entry::{Dropped, Event};
 use super::{BYTES, LINES, PATIENCE};
 use crate::args::LogFormat;
@@ -35,10 +35,10 @@ pub(super) struct Output {
     has_room: Condvar,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Waiting {
-    lines: VecDeque<String>,
-    bytes: usize,
+    lines: VecDeque<Line>,
+    room: Arc<Room>,
     /// How often lines were taken.
     takes: u64,
     /// That number when lines waited in vain: until it changes, none waits.
@@ -68,8 +68,16 @@ impl Output {
     }
 
     pub(super) fn new(format: LogFormat) -> Self {
+        let waiting = Waiting {
+            lines: VecDeque::new(),
+            room: Room::new(BYTES),
+            takes: 0,
+            stalled_at: None,
+            is_over: false,
+            dropped: Dropped::default(),
+        };
         let (has_lines, has_room) = (Condvar::new(), Condvar::new());
-        Self { format, waiting: Mutex::default(), has_lines, has_room }
+        Self { format, waiting: Mutex::new(waiting), has_lines, has_room }
     }
 
     pub(super) fn tell(&self, event: &Event<'_>) {
@@ -109,8 +117,7 @@ impl Output {
         let mut batch = Batch::default();
         while batch.text.len() < WRITE_BYTES {
             let Some(line) = waiting.lines.pop_front() else { break };
-            waiting.bytes -= bytes(&line);
-            batch.text += &line;
+            batch.text += line.text();
             batch.lines += 1;
         }
         waiting.takes += 1;
@@ -141,10 +148,8 @@ impl Output {
 }
 
 impl Waiting {
-    /// A line larger than the limit must be the only one.
     fn has_room(&self, line: &str) -> bool {
-        let has_bytes = self.bytes == 0 || self.bytes + bytes(line) <= BYTES;
-        self.lines.len() < LINES && has_bytes
+        self.lines.len() < LINES && self.room.has_room_for(line)
     }
 
     fn is_stalled(&self) -> bool {
@@ -153,17 +158,12 @@ impl Waiting {
 
     /// Returns whether there was room.
     fn put(&mut self, line: String) -> bool {
-        let has_room = self.has_room(&line);
-        if has_room {
-            self.bytes += bytes(&line);
-            self.lines.push_back(line);
-        }
+        let line = Some(line).filter(|line| self.has_room(line));
+        let line = line.and_then(|line| self.room.try_for(line));
+        let has_room = line.is_some();
+        self.lines.extend(line);
         has_room
     }
-}
-
-fn bytes(line: &str) -> usize {
-    line.len() + LINE_BYTES
 }
 
 fn write_all(output: &Output) {
@@ -206,7 +206,7 @@ mod tests {
             message(&output, &long);
         }
         let mut waiting = 0;
-        while output.lock().bytes > 0 {
+        while !output.lock().lines.is_empty() {
             waiting += output.take().unwrap().text.len();
         }
         assert!(waiting <= 17 << 20, "{waiting} bytes");
