@@ -30,7 +30,7 @@ impl Room {
         Arc::new(Self { most, taken: Mutex::new(0) })
     }
 
-    /// Returns whether there is room for a line now. One larger than the limit must be the only one.
+    /// Returns whether there is room for a line. One larger than the limit must be the only one.
     pub(super) fn has_room_for(&self, text: &str) -> bool {
         self.fits(*self.lock(), text)
     }
