@@ -47,6 +47,8 @@ fn main() -> ExitCode {
         Err(error) => return failure::usage(&error),
     };
     let code = run(typed).unwrap_or_else(|failure: Failure| failure.print());
+    // Those of a job that ended before it could publish.
+    burstline_share::give_names_back();
     helper::end();
     #[cfg(feature = "dpdk")]
     let code = mbufs_are_back(code);

@@ -59,7 +59,7 @@ pub use places::{
     NAME_BYTES_MAX, files_of_name, folder_to_publish, folders_of_names, is_name, published_sockets,
     switch_socket, switch_sockets_to_look,
 };
-pub use publisher::{PublishConfig, Publisher};
+pub use publisher::{PublishConfig, Publisher, give_names_back, take_name};
 pub use query::{Published, published, query};
 pub use refusal::Refusal;
 pub use roster::LosslessReaders;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use burstline_log::Log;
@@ -39,6 +39,45 @@ impl PublishConfig {
     }
 }
 
+/// A name that is taken: its socket listens. Callers wait until it has logs.
+struct TakenName {
+    name: String,
+    published: Published,
+}
+
+impl TakenName {
+    fn take(config: &PublishConfig) -> Result<Self, ShareError> {
+        let place = places::to_publish(&config.name)?;
+        let &PublishConfig { owner, group, mode, .. } = config;
+        let permissions = Permissions { owner, group, mode };
+        let published = SocketFile::publish(&place, permissions)?;
+        Ok(Self { name: config.name.clone(), published })
+    }
+}
+
+/// Names that were taken before their logs are there.
+static TAKEN: Mutex<Vec<TakenName>> = Mutex::new(Vec::new());
+
+fn taken() -> MutexGuard<'static, Vec<TakenName>> {
+    TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes a name for a process that is about to give up its rights. Readers trust the user who made
+/// the socket of a name. The next [`Publisher::start`] for this name publishes there.
+///
+/// # Errors
+/// As [`Publisher::start`].
+pub fn take_name(config: &PublishConfig) -> Result<(), ShareError> {
+    let name = TakenName::take(config)?;
+    taken().push(name);
+    Ok(())
+}
+
+/// Gives names back that were taken and not published: their sockets are removed.
+pub fn give_names_back() {
+    taken().clear();
+}
+
 /// A published name. Dropping it ends the publication: readers drain the logs and see the end.
 ///
 /// End the writers first ([`Writer::finish`](burstline_log::Writer::finish)), so that readers learn
@@ -58,12 +97,11 @@ impl Publisher {
     /// [`ShareError::Taken`] if another process has the name; other errors name the obstacle.
     pub fn start(config: &PublishConfig, logs: Vec<Log>) -> Result<Self, ShareError> {
         assert!((1..=LOGS_MAX).contains(&logs.len()), "{} logs", logs.len());
-        let place = places::to_publish(&config.name)?;
-        let &PublishConfig { owner, group, mode, lossless, .. } = config;
-        let permissions = Permissions { owner, group, mode };
-        let Published { file, socket, access } = SocketFile::publish(&place, permissions)?;
-        let roster = Arc::new(Roster::new(file.epoch, logs, lossless));
-        let at = &place.socket;
+        let ahead = taken().extract_if(.., |taken| taken.name == config.name).next();
+        let name = ahead.map_or_else(|| TakenName::take(config), Ok)?;
+        let Published { file, socket, access } = name.published;
+        let roster = Arc::new(Roster::new(file.epoch, logs, config.lossless));
+        let at = &file.path().to_owned();
         let failed = |call| move |error| ShareError::system(call, at, error);
         let stop = Arc::new(Event::new().map_err(failed("eventfd for"))?);
         let server = Server::new(socket, access, Arc::clone(&roster), Arc::clone(&stop));

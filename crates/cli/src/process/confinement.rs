@@ -30,8 +30,11 @@ use std::os::unix::fs::chown;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
 
+use burstline_engine::EngineError;
 use burstline_port::{BeforeFiles, Filter, load_for_job};
+use burstline_share::{PublishConfig, take_name};
 use burstline_sys::direct::keep_rings;
 use burstline_sys::helper::{
     self, Extension, Grant, GrantKind, HelperOptions, Loader, Porter, launcher,
@@ -49,7 +52,7 @@ use crate::failure::{Failure, complain};
 use crate::job::apart;
 use crate::serving::{Places, Server};
 use crate::verbs::{Opens, serve_door};
-pub(crate) use description::give_up_before_description;
+pub(crate) use description::{give_up_before_description, read_by_nobody};
 pub(crate) use engine::with_engine;
 use wants::Wants;
 pub(crate) use wants::{is_of_files, takes_rights};
@@ -62,6 +65,9 @@ const LOOKS_EARLY: &str = "files are looked at before all threads have given up 
 
 /// Whether the job's threads give up their rights before they read files. It guards no memory.
 static IS_EARLY: AtomicBool = AtomicBool::new(false);
+
+/// The name that such a job takes before.
+static NAME: Mutex<Option<PublishConfig>> = Mutex::new(None);
 
 /// Paths that every job may read: kernel information, libraries, name databases, the time zone.
 const READ: [&str; 15] = [
@@ -204,7 +210,9 @@ fn name_what(
         keep_rings(wants.rings);
     }
     let is_confined = user.is_some() || files.is_some() || calls.is_some();
-    IS_EARLY.store(wants.early.is_some() && is_confined, Relaxed); // carries no memory
+    let early = wants.early.take().filter(|_| is_confined);
+    IS_EARLY.store(early.is_some(), Relaxed); // carries no memory
+    *NAME.lock().unwrap_or_else(PoisonError::into_inner) = early.and_then(|early| early.name);
     privileges::name_confinement(Confinement { user, files, calls });
     if wants.has_library_threads && !wants.opens_ports_later {
         privileges::expect_library_threads();
@@ -289,6 +297,9 @@ pub(crate) fn before_files(args: &JobArgs) -> Result<Option<BeforeFiles>, Failur
         return Ok(None);
     }
     Server::bind_ahead(&Places::of(args))?;
+    if let Some(name) = NAME.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        take_name(&name).map_err(EngineError::from)?;
+    }
     limits::lift_processes();
     Ok(Some(privileges::give_up_everywhere))
 }
@@ -423,10 +434,10 @@ impl Wants {
     /// before: then it is as another job.
     fn begin_early(&mut self) {
         // Without a helper, root would open files of others and outputs without root's rights.
-        // Commands for closed files need a thread with all calls, and names a file's owner.
-        let is_simple = !self.takes_descriptors && self.command.is_empty() && !self.late.has_names;
+        // Commands for closed files need a thread with all calls.
+        let is_simple = !self.takes_descriptors && self.command.is_empty();
         // A user may have the right to files of others, as a service's AmbientCapabilities give it.
-        let has_none = || privileges::effective().is_ok_and(|rights| rights == 0);
+        let has_none = || privileges::has_rights_to_files().is_ok_and(|has| !has);
         let is_own = users::effective_user() != 0 && has_none();
         let is_possible = helper::is_started() || is_own && is_simple;
         self.early = self.early.take().filter(|_| is_possible);

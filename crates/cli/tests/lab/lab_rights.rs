@@ -16,7 +16,7 @@ use crate::support::rights::{
     assert_all_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights,
     threads_with_rights, traced,
 };
-use crate::support::{Directory, command, other, run, run_with_code};
+use crate::support::{Directory, PROGRAM, command, other, run, run_with_code};
 
 const RECORD: &str = include_str!("../../../lab/tests/data/numa-rtc.json");
 
@@ -53,6 +53,31 @@ fn records_and_descriptions_are_read_without_rights() {
         let free = threads_with_rights(&lines, "/foreign.");
         assert!(free.is_empty(), "{verb:?}: {free:?}\n{lines}");
     }
+}
+
+/// Who measures keeps rights, because it starts programs with them. A thread of nobody's reads what
+/// it is to measure.
+#[test]
+fn an_experiment_is_read_by_nobody() {
+    if !can_trace() {
+        return;
+    }
+    let directory = Directory::new("rights-experiment");
+    let [file, trace] = ["foreign.toml", "trace"].map(|name| directory.file(name));
+    fs::write(&file, "nonsense").unwrap();
+    fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o700)).unwrap();
+    let calls = "trace=read,pread64,readv,seccomp,landlock_restrict_self,setresuid,clone,clone3";
+    let strace = ["-f", "-y", "-o", &trace, "-e", calls, PROGRAM, "lab", "run", &file];
+    let done = other("strace", &strace).unwrap();
+    assert_eq!(done.code, Some(2), "{}", done.stderr);
+    assert!(done.stderr.contains("foreign.toml: "), "{}", done.stderr);
+    let lines = fs::read_to_string(&trace).unwrap();
+    let reads = reads_without_rights(&lines, "/foreign.");
+    assert!(reads.is_ok_and(|reads| reads > 0), "{reads:?}\n{lines}");
+    assert_eq!(enters_no_ruleset(&lines), None, "{lines}");
+    let piped = ["-c", &format!("cat '{file}' | {PROGRAM} lab run /dev/stdin")];
+    let said = other("sh", &piped).unwrap().stderr;
+    assert!(said.contains("/dev/stdin: ") && said.contains("nonsense"), "{said}");
 }
 
 /// A helper reads and writes for them, in folders that only root may enter.

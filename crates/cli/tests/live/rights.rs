@@ -517,7 +517,7 @@ fn the_first_byte_beside_live_ports_is_read_without_rights() {
 }
 
 /// What strace follows to tell who reads what with which rights.
-const CALLS: &str = "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,landlock_restrict_self,\
+pub(crate) const CALLS: &str = "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,landlock_restrict_self,\
     clone,clone3";
 
 /// In each verb that reads files, a thread without privileges reads the first byte of a file.
@@ -531,7 +531,7 @@ fn the_first_byte_is_read_without_rights() {
     let input = directory.file("in.pcap");
     fs::copy(REAL, &input).unwrap();
     let [output, rotated] = ["out.pcapng", "rotated.pcapng"].map(|name| directory.file(name));
-    let tree = directory.file("tree");
+    let [tree, theirs, name] = ["tree", "theirs", "name"].map(|name| directory.file(name));
     let set = format!("set:{}/in*.pcap*", directory.0.display());
     // Compressed files are unpacked without rights, too.
     let [zipped, packed] = ["in.pcap.gz", "in.pcap.zst"].map(|name| directory.file(name));
@@ -551,6 +551,7 @@ fn the_first_byte_is_read_without_rights() {
         &["replay", &input, "-o", &directory.file("replayed.pcapng"), "--top-speed"],
         &["balance", &input, "--workers", "2", "-o", &directory.file("worker{k}.pcapng")],
         &["flows", &input, "-o", &tree, "-q"],
+        &["flows", &input, "-o", &theirs, "-q", "-Z", "nobody"],
         &["count", &input, &input, "--metrics", "127.0.0.1:0"],
         &["count", &set],
         &["capture", &set, "-w", &rotated, "-b", "packets:100"],
@@ -559,6 +560,11 @@ fn the_first_byte_is_read_without_rights() {
         &["bounce", &input, "null:"],
         &["bounce", &input, &directory.file("bounced.pcapng")],
         &["count", &zipped],
+        &["count", &input, "--publish", &name],
+        &["capture", &input, "-w", &output, "--publish", &name],
+        &["merge", &input, "-w", &output, "--publish", &name],
+        &["balance", &input, "--workers", "2", "--publish", &name],
+        &["bounce", &input, "null:", "--inline", &format!("{name}?open")],
         &["info", &packed],
         &["demo"],
     ] {

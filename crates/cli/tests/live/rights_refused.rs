@@ -1,10 +1,12 @@
 //! A kernel that refuses to take rights away, for a reason that may be gone a moment later.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::Path;
 
-use crate::support::rights::can_trace;
-use crate::support::{Directory, PROGRAM, REAL, last_object, other, run};
+use crate::rights::CALLS;
+use crate::support::rights::{can_trace, reads_without_rights, threads_with_rights};
+use crate::support::{Directory, PROGRAM, REAL, assert_says, last_object, other, run};
 
 /// No thread goes on with rights that it could not give up, and nothing says that the kernel lacks
 /// what it has.
@@ -104,4 +106,50 @@ fn a_user_with_a_right_to_files_reads_them() {
     assert_eq!(last_object(&done.stdout)["total"]["delivered"], 149);
     let done = other("setpriv", &[&user[..], &job].concat()).unwrap();
     assert!(done.code == Some(1) && done.stderr.contains("Permission denied"), "{}", done.stderr);
+}
+
+/// An ordinary user's files are read without rights, too, and beside a name that the job takes.
+#[test]
+fn no_thread_of_an_ordinary_user_has_rights_when_files_are_read() {
+    if !can_trace() {
+        return;
+    }
+    let directory = Directory::new("rights-ordinary");
+    let [file, program, own] = ["in.pcap", "program", "own"].map(|name| directory.file(name));
+    fs::copy(REAL, &file).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::copy(PROGRAM, &program).unwrap();
+    fs::create_dir(&own).unwrap();
+    chown(&own, Some(65534), Some(65534)).unwrap();
+    let (trace, name) = (directory.file("trace"), format!("{own}/name"));
+    let strace = ["-f", "-y", "-o", &trace, "-e", CALLS, "setpriv"];
+    let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let raw = ["--inh-caps=+net_raw", "--ambient-caps=+net_raw"];
+    for right in [&[][..], &raw] {
+        for job in [&["count", &file, "-q"][..], &["count", &file, "-q", "--publish", &name]] {
+            let words = [&strace[..], &user, right, &[&program], job].concat();
+            let done = other("strace", &words).unwrap();
+            assert_eq!(done.code, Some(0), "{job:?}: {}", done.stderr);
+            let lines = fs::read_to_string(&trace).unwrap();
+            let reads = reads_without_rights(&lines, "/in.pcap");
+            assert!(reads.is_ok_and(|reads| reads > 0), "{right:?} {job:?}: {reads:?}\n{lines}");
+            let free = threads_with_rights(&lines, "/in.pcap");
+            assert!(free.is_empty(), "{right:?} {job:?}: {free:?}\n{lines}");
+            assert!(!Path::new(&name).exists(), "{right:?} {job:?}");
+        }
+    }
+}
+
+/// A name is taken before files are read. It is given back if they cannot be.
+#[test]
+fn a_job_that_does_not_begin_leaves_no_name() {
+    let directory = Directory::new("rights-name");
+    let [name, bad] = ["name", "bad.pcap"].map(|name| directory.file(name));
+    fs::write(&bad, "no capture").unwrap();
+    for file in [&bad, &directory.file("missing.pcap")] {
+        assert_says(&["count", file, "--publish", &name], 1, file);
+        assert!(!Path::new(&name).exists(), "{file}");
+    }
+    assert_says(&["capture", REAL, "-w", "/nowhere/x.pcap", "--publish", &name], 1, "/nowhere");
+    assert!(!Path::new(&name).exists());
 }

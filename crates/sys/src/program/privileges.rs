@@ -77,6 +77,21 @@ pub fn effective() -> io::Result<u64> {
     Ok(capabilities(None)?.effective.bits())
 }
 
+/// Returns whether the calling thread may open or give away files that others may not. Root's
+/// capabilities for that are meant, and not what its user may do.
+///
+/// # Errors
+/// As [`effective`].
+pub fn has_rights_to_files() -> io::Result<bool> {
+    // Source: capabilities(7).
+    let files = CapabilitySet::CHOWN
+        | CapabilitySet::DAC_OVERRIDE
+        | CapabilitySet::DAC_READ_SEARCH
+        | CapabilitySet::FOWNER
+        | CapabilitySet::FSETID;
+    Ok(capabilities(None)?.effective.intersects(files))
+}
+
 /// Returns whether the calling thread has entered a list of calls. Cost: a system call.
 pub(crate) fn is_filtered() -> bool {
     calls::is_entered()

@@ -7,6 +7,7 @@ mod asking;
 mod files;
 
 use std::fs;
+use std::os::unix::fs::fchown;
 use std::path::{Path, PathBuf};
 
 use burstline_engine::InlineOptions;
@@ -18,6 +19,8 @@ use burstline_sys::direct::is_own_descriptor;
 use burstline_sys::helper::{Grant, GrantKind, Names};
 use burstline_sys::inode::{folder_of, make_own_folder};
 use burstline_sys::privileges::{LateFiles, Need};
+use burstline_sys::temporary::open_whole;
+use burstline_sys::users::Account;
 
 use super::places::{
     characters_of_names, folders_below, make_folder_of_names, places_of, prefix_of_names,
@@ -110,7 +113,8 @@ impl Wants {
                     wants.calls.push(Need::Collector);
                 }
                 let spool = args.spool.iter().map(|spool| &spool.folder);
-                args.output.iter().chain(spool).for_each(|folder| wants.fill(folder));
+                let successor = verb.successor();
+                args.output.iter().chain(spool).for_each(|tree| wants.fill(tree, successor));
             }
             Verb::Merge(args) => {
                 wants.read(&args.common.sources);
@@ -312,10 +316,16 @@ impl Wants {
         }
     }
 
-    /// Files and folders are created below `folder`.
-    fn fill(&mut self, folder: &Path) {
-        // If it cannot be created, the code that writes there reports the error.
-        let _ = make_own_folder(folder);
+    /// Files and folders are created below `folder`. A new one is its later user's.
+    fn fill(&mut self, folder: &Path, successor: Option<&Account>) {
+        let is_new = fs::symlink_metadata(folder).is_err();
+        // If it cannot be created or given, the code that writes there reports the error.
+        let made = make_own_folder(folder);
+        if let (Ok(()), true, Some(user)) = (made, is_new, successor) {
+            let own =
+                open_whole(folder).ok().filter(|own| own.metadata().is_ok_and(|it| it.is_dir()));
+            let _ = own.map(|own| fchown(own, Some(user.user), Some(user.group)));
+        }
         self.takes_user = true;
         self.calls.push(Need::Folders);
         self.grant(folder.to_owned(), GrantKind::Write);

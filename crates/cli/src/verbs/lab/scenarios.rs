@@ -18,7 +18,7 @@ use burstline_lab::scenario::{Scenario, Work, budget, built_in, check_remote, ma
 use burstline_sys::inode::{read_text, replace};
 
 use crate::args::{CompareArgs, ListArgs, RunOptions};
-use crate::confinement::give_up;
+use crate::confinement::{give_up, read_by_nobody};
 use crate::failure::{FAILED, Failure, complain};
 use crate::signals;
 use crate::view;
@@ -173,9 +173,10 @@ fn asked(words: &[String]) -> Result<Vec<Scenario>, Failure> {
         if word == ALL {
             scenarios.extend(built_in());
         } else if word.contains(['.', '/']) {
-            let text = read_text(Path::new(word));
-            let text = text.map_err(|error| Failure::new(format!("{word}: {error}")))?;
-            scenarios.push(parse(&text).map_err(|why| Failure::usage(format!("{word}: {why}")))?);
+            scenarios.push(read_by_nobody(Path::new(word), |text| {
+                let text = text.map_err(|error| Failure::new(format!("{word}: {error}")))?;
+                parse(&text).map_err(|why| Failure::usage(format!("{word}: {why}")))
+            })??);
         } else {
             scenarios.push(built_in_named(word)?);
         }

@@ -116,7 +116,7 @@ impl Wants {
         if let Some(charts) = args.charts.as_ref().filter(|_| args.folder.is_dir()) {
             // It may be for all to see; if it cannot be created, the report says so.
             let _ = fs::create_dir_all(charts);
-            self.fill(charts);
+            self.fill(charts, None);
         }
         let page = args.page();
         for path in [Some(&page), args.markdown.as_ref(), args.csv.as_ref()].into_iter().flatten() {

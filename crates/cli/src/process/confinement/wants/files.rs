@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::slice;
 
 use burstline_port::{Address, SetPlaces, index_path, striped_paths};
+use burstline_share::PublishConfig;
 use burstline_sys::direct::is_own_descriptor;
 use burstline_sys::helper::{Grant, GrantKind};
 use burstline_sys::inode::{folder_of, is_by_magic_link};
@@ -41,6 +42,8 @@ pub(in super::super) struct Early {
     pub(in super::super) gives_files: bool,
     /// Whether a helper cannot open all of it: a link leads elsewhere than its path says.
     pub(in super::super) is_beyond_helper: bool,
+    /// A name to take before: readers trust the user who makes its socket.
+    pub(in super::super) name: Option<PublishConfig>,
     /// Whether a user who is named by `-Z` opens all of it later, too.
     pub(in super::super) is_for_root: bool,
 }
@@ -62,14 +65,15 @@ fn may_take_class(job: &JobArgs) -> bool {
     limits::allow_priority(priority) || privileges::effective().is_ok_and(|rights| rights == 0)
 }
 
-/// Whether packets are published. Readers trust the user who makes the socket of a name.
-fn publishes(verb: &Verb) -> bool {
+/// Returns the name under which a job publishes packets.
+fn published(verb: &Verb) -> Option<&PublishConfig> {
     match verb {
-        Verb::Count(args) => args.log.publish.is_some(),
-        Verb::Capture(args) => args.log.publish.is_some(),
-        Verb::Merge(args) => args.log.publish.is_some(),
-        Verb::Balance(args) => args.log.publish.is_some(),
-        _ => false,
+        Verb::Count(args) => args.log.publish.as_ref(),
+        Verb::Capture(args) => args.log.publish.as_ref(),
+        Verb::Merge(args) => args.log.publish.as_ref(),
+        Verb::Balance(args) => args.log.publish.as_ref(),
+        Verb::Bounce(args) => args.inline.as_ref().map(|inline| &inline.publish),
+        _ => None,
     }
 }
 
@@ -83,21 +87,20 @@ impl Wants {
             Verb::Merge(args) => &args.common.sources,
             Verb::Balance(args) => &args.source.sources,
             Verb::Replay(args) => &args.files,
-            Verb::Bounce(args) if args.inline.is_none() => slice::from_ref(&args.from),
+            Verb::Bounce(args) => slice::from_ref(&args.from),
             _ => return,
         };
-        let is_possible = verb.job().is_some_and(may_take_class) && !publishes(verb);
+        let is_possible = verb.job().is_some_and(may_take_class);
         if !sources.iter().any(is_of_files) || !is_possible {
             return;
         }
-        let mut early = Early::default();
+        let mut early = Early { name: published(verb).cloned(), ..Early::default() };
         sources.iter().filter(|source| is_of_files(source)).for_each(|one| early.read(one));
         match verb {
             Verb::Count(args) => {
                 args.latency_log.iter().for_each(|path| early.write_one(path, false));
             }
             Verb::Capture(args) => early.capture(args),
-            Verb::Flows(args) => early.is_for_root = args.output.is_some() || args.spool.is_some(),
             Verb::Merge(args) => {
                 early.write(args.write.as_deref().unwrap_or(NOTHING), &args.files);
             }
