@@ -4,6 +4,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use burstline_memif::{Device, DeviceOptions, Fault, MESSAGE_BYTES, Message, ServerSession};
 use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, PeerMemory, Put, Refusal, Taken, ToPeer};
@@ -308,6 +310,93 @@ fn messages_survive_their_way_and_any_bytes_are_read() {
     assert!(matches!(Message::parse(&[1; 127]), Err(Fault::Size(127))));
 }
 
+/// Messages in any order, with wrong numbers, descriptors of any kind, and files that are shorter
+/// than said. A step further in an order that makes sense is likely, so that rings run, too.
+#[test]
+fn any_messages_in_any_order_leave_no_descriptor_and_no_memory() {
+    let rounds: u64 = std::env::var("BURSTLINE_MESSAGES").map_or(100_000, |n| n.parse().unwrap());
+    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = move |most: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % most
+    };
+    let before = descriptors();
+    let device = device();
+    let (mut session, mut carried_out, mut faults) =
+        (ServerSession::new(Arc::clone(&device)), 0u64, 0u64);
+    let mut next = 0;
+    for _ in 0..rounds {
+        let step = if random(8) == 0 { random(8) } else { next };
+        next = step + 1;
+        let is_odd = random(40) == 0;
+        let number = |random: &mut dyn FnMut(u64) -> u64| if is_odd { random(1 << 16) } else { 0 };
+        let message = match step {
+            0 => init(),
+            1 => {
+                let bytes = if is_odd { random(4) << random(63) } else { MEMORY };
+                Message::AddRegion { index: number(&mut random) as u16, bytes }
+            }
+            2 | 3 => {
+                let offset = if is_odd { random(1 << 32) } else { 0x1000 * random(2) } as u32;
+                let index = number(&mut random) as u16;
+                let log2_slots = if is_odd { random(256) as u8 } else { 4 };
+                let region = if is_odd { random(3) as u16 } else { 0 };
+                Message::AddRing { is_to_server: step == 2, index, region, offset, log2_slots }
+            }
+            4 => Message::Connect,
+            5 if is_odd => Message::Disconnect { reason: "any".to_owned() },
+            _ => {
+                let mut bytes = [0; MESSAGE_BYTES];
+                bytes.fill_with(|| random(256) as u8);
+                [bytes[0], bytes[1]] = [random(10) as u8, 0];
+                match Message::parse(&bytes) {
+                    Ok(message) => message,
+                    Err(_) => continue,
+                }
+            }
+        };
+        let wanted = usize::from((1..=3).contains(&step));
+        let count = if is_odd { random(4) as usize } else { wanted };
+        let any = |random: &mut dyn FnMut(u64) -> u64| match (step == 1, random(50)) {
+            (true, 1..) | (false, 0) => of_a_cookie(if random(20) == 0 { 0x100 } else { MEMORY }),
+            _ => event(),
+        };
+        let files = (0..count).map(|_| any(&mut random)).collect();
+        match session.hear(message, files) {
+            Ok(_) => carried_out += 1,
+            Err(_) => {
+                faults += 1;
+                (session, next) = (ServerSession::new(Arc::clone(&device)), 0);
+            }
+        }
+    }
+    drop(session);
+    drop(device);
+    assert!(carried_out > rounds / 4 && faults > rounds / 20, "{carried_out} {faults}");
+    // Other tests of this process have some, too, until they end.
+    let began = Instant::now();
+    while descriptors() > before + 8 {
+        assert!(began.elapsed() < Duration::from_secs(300), "{before} {}", descriptors());
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// A file in which rings begin as they should.
+fn of_a_cookie(bytes: u64) -> OwnedFd {
+    let file = memfd_create("memif-test", MemfdFlags::CLOEXEC).unwrap();
+    for ring in RINGS {
+        rustix::io::pwrite(&file, &COOKIE.to_le_bytes(), ring as u64).unwrap();
+    }
+    ftruncate(&file, bytes).unwrap();
+    file
+}
+
 /// As in `crates/vhost`: another thread overwrites descriptors while we take and put.
 #[test]
 fn a_client_that_scribbles_while_we_read_harms_itself_only() {
@@ -315,7 +404,7 @@ fn a_client_that_scribbles_while_we_read_harms_itself_only() {
     let mut client = Client::start();
     let is_over = Arc::new(AtomicBool::new(false));
     let memory = Arc::clone(&client.memory);
-    let scribbler = std::thread::spawn({
+    let scribbler = thread::spawn({
         let is_over = Arc::clone(&is_over);
         move || {
             let mut seed = 88_172_645_463_325_252u64;
