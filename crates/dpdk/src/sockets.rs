@@ -80,12 +80,14 @@ fn socket_at(path: &str) -> Option<FileId> {
 mod tests {
     use std::os::unix::net::UnixListener;
 
+    use burstline_sys::temporary::TemporaryFolder;
+
     use super::*;
 
     #[test]
     fn only_what_a_device_made_is_removed_and_with_its_last_device() {
-        let folder = std::env::temp_dir().join(format!("burstline-sockets-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let folder = TemporaryFolder::create("burstline-sockets-").unwrap();
+        let folder = folder.path();
         let [ours, theirs] = ["ours", "theirs"].map(|name| folder.join(name));
         let _theirs = UnixListener::bind(&theirs).unwrap();
         let devargs = format!("net_x0,socket={},other={},id=0", ours.display(), theirs.display());
@@ -105,6 +107,5 @@ mod tests {
         let _next = UnixListener::bind(&ours).unwrap();
         closed(&devargs);
         assert!(ours.exists());
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

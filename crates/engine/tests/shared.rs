@@ -1,6 +1,5 @@
 //! Logs of several receive threads under one name, read as one source of several ports.
 
-use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
@@ -11,6 +10,7 @@ use burstline_log::LogConfig;
 use burstline_port::{Loss, OpenOptions, open_sink};
 use burstline_share::{LosslessReaders, PublishConfig};
 use burstline_sys::memory::PageChoice;
+use burstline_sys::temporary::TemporaryFolder;
 
 const PACKETS: u64 = 30_000;
 
@@ -45,9 +45,8 @@ fn open(name: &str, ports: &OpenOptions) -> Vec<Inlet> {
 
 #[test]
 fn several_receive_cores_are_one_name() {
-    let directory = std::env::temp_dir().join(format!("burstline-shared-{}", std::process::id()));
-    fs::create_dir_all(&directory).unwrap();
-    let name = directory.join("tap").to_string_lossy().into_owned();
+    let directory = TemporaryFolder::create("burstline-shared-").unwrap();
+    let name = directory.file("tap");
     let stop = AtomicBool::new(false);
     let (published, counted, captured) = thread::scope(|scope| {
         let publisher = scope.spawn(|| publish(&name));
@@ -70,7 +69,6 @@ fn several_receive_cores_are_one_name() {
         });
         (publisher.join().unwrap(), counter.join().unwrap(), recorder.join().unwrap())
     });
-    fs::remove_dir_all(&directory).unwrap();
     for report in [&published, &counted, &captured] {
         assert!(report.is_success(), "{report:?}");
     }

@@ -208,6 +208,8 @@ pub fn is_host(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use burstline_sys::temporary::TemporaryFolder;
+
     use super::*;
 
     fn one(name: &str, host: &str) -> Result<Sensors, String> {
@@ -246,7 +248,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_has_its_place() {
-        let folder = std::env::temp_dir().join(format!("burstline-sensors-{}", std::process::id()));
+        let folder = TemporaryFolder::create("burstline-sensors-").unwrap();
+        let file = folder.path().join("sensors.toml");
         let good = "[[sensor]]\nname = \"a\"\nhost = \"h\"\nfiles = [\"/r\"]\n";
         for (text, wanted) in [
             ("", "line 1, column 1: no [[sensor]]"),
@@ -257,13 +260,12 @@ mod tests {
             (&format!("{good}port = 65536\n"), "line 5, column 8"),
             ("[[sensor]]\nname = 5\n", "line 2, column 8"),
         ] {
-            std::fs::write(&folder, text).unwrap();
-            let error = Sensors::read(&folder).unwrap_err().to_string();
+            std::fs::write(&file, text).unwrap();
+            let error = Sensors::read(&file).unwrap_err().to_string();
             assert!(error.contains(wanted), "{error}");
         }
-        std::fs::write(&folder, format!("config = \"ssh\"\n{good}")).unwrap();
-        let read = Sensors::read(&folder).unwrap();
-        assert_eq!(read.config, Some(folder.with_file_name("ssh")));
-        std::fs::remove_file(&folder).unwrap();
+        std::fs::write(&file, format!("config = \"ssh\"\n{good}")).unwrap();
+        let read = Sensors::read(&file).unwrap();
+        assert_eq!(read.config, Some(file.with_file_name("ssh")));
     }
 }

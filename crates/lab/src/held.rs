@@ -77,24 +77,27 @@ pub(crate) fn take_away(path: &Path) {
 mod tests {
     use std::process::Command;
 
+    use burstline_sys::temporary::TemporaryFolder;
+
     use super::*;
 
     #[test]
     fn what_nobody_holds_is_left_and_nothing_else() {
-        let place = std::env::temp_dir().join(format!("held-{}", std::process::id()));
+        let place = TemporaryFolder::create("burstline-held-").unwrap();
+        let place = place.path();
         fs::create_dir_all(place.join("a-0-0/deep")).unwrap();
         fs::create_dir(place.join("another's")).unwrap();
         // These would block the process that opens them, or lead elsewhere.
         let pipe = Command::new("mkfifo").arg(place.join("a-pipe")).status().unwrap();
         assert!(pipe.success());
         std::os::unix::fs::symlink("/", place.join("a-link")).unwrap();
-        let folder = Held::create(&place, "a-", |path| fs::create_dir(path)).unwrap();
-        let file = Held::create(&place, "a-", |path| fs::write(path, "x")).unwrap();
+        let folder = Held::create(place, "a-", |path| fs::create_dir(path)).unwrap();
+        let file = Held::create(place, "a-", |path| fs::write(path, "x")).unwrap();
         assert_eq!(fs::read(file.path()).unwrap(), b"x");
-        let names = || left(&place, "a-").map(|(path, _)| path).collect::<Vec<_>>();
+        let names = || left(place, "a-").map(|(path, _)| path).collect::<Vec<_>>();
         assert_eq!(names(), [place.join("a-0-0")]);
         // The process that found it holds it.
-        let found: Vec<_> = left(&place, "a-").collect();
+        let found: Vec<_> = left(place, "a-").collect();
         assert!(names().is_empty());
         found.iter().for_each(|(path, _)| take_away(path));
         let (folder_path, file_path) = (folder.path().to_owned(), file.path().to_owned());
@@ -102,6 +105,5 @@ mod tests {
         drop((folder, file));
         assert!(!folder_path.exists() && !file_path.exists());
         assert!(place.join("another's").exists() && !place.join("a-0-0").exists());
-        fs::remove_dir_all(place).unwrap();
     }
 }

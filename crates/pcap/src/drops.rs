@@ -69,11 +69,14 @@ mod tests {
     use std::fs;
     use std::io::Write;
 
+    use burstline_sys::temporary::TemporaryFolder;
+
     use super::*;
 
     #[test]
     fn what_is_written_is_taken_once() {
-        let path = std::env::temp_dir().join(format!("burstline-drops-{}", std::process::id()));
+        let folder = TemporaryFolder::create("burstline-drops-").unwrap();
+        let path = folder.path().join("drops");
         fs::write(&path, "of an earlier run").unwrap();
         let drops = Drops::open(&path).unwrap();
         let append = || OpenOptions::new().create(true).append(true).open(&path).unwrap();
@@ -90,7 +93,6 @@ mod tests {
         append().write_all(b"a drop\n").unwrap();
         assert!(drops.take());
         assert!(!drops.take());
-        fs::remove_file(&path).unwrap();
     }
 
     #[test]

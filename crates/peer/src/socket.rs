@@ -197,12 +197,15 @@ impl AsFd for Socket {
 
 #[cfg(test)]
 mod tests {
+    use burstline_sys::temporary::TemporaryFolder;
+
     use super::*;
 
     #[test]
     fn a_file_that_was_left_is_replaced_and_one_that_answers_is_not() {
         for kind in [Kind::Stream, Kind::Messages] {
-            let path = std::env::temp_dir().join(format!("peer-{kind:?}-{}", std::process::id()));
+            let folder = TemporaryFolder::create("burstline-peer-").unwrap();
+            let path = folder.path().join("socket");
             let first = Listener::bind(&path, kind).unwrap();
             let error = Listener::bind(&path, kind).unwrap_err();
             assert!(matches!(error, ListenError::InUse { .. }), "{error}");

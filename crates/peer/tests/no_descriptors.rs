@@ -10,6 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use burstline_peer::{Attendant, Dialogue, Diary, Kind, Place, Socket};
+use burstline_sys::temporary::TemporaryFolder;
 use burstline_sys::usage;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -56,7 +57,8 @@ fn wait_for(what: impl Fn() -> bool) {
 fn a_thread_that_cannot_let_anybody_in_sleeps() {
     let most = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..most }).unwrap();
-    let path = std::env::temp_dir().join(format!("peer-none-{}", std::process::id()));
+    let folder = TemporaryFolder::create("burstline-peer-").unwrap();
+    let path = folder.path().join("socket");
     let place = Place { path: PathBuf::from(&path), kind: Kind::Stream, is_client: false };
     let diary = Arc::new(Diary::default());
     let attendant = Attendant::start(place, Arc::clone(&diary), || Deaf).unwrap();

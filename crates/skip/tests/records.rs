@@ -1,6 +1,7 @@
 //! What a test that is skipped writes for `scripts/test`.
 #![forbid(unsafe_code)]
 
+use std::path::Path;
 use std::process::Command;
 use std::{env, fs, process, thread};
 
@@ -20,7 +21,7 @@ mod others {
 
 #[test]
 fn a_record_bears_its_programs_and_its_tests_name() {
-    let file = env::temp_dir().join(format!("burstline-records-{}", process::id()));
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("records-{}", process::id()));
     // Two threads: the tests of one thread have no name.
     let arguments = ["--exact", "others::it_reports", "--ignored", "--test-threads=2"];
     let program = env::current_exe().unwrap();

@@ -100,8 +100,8 @@ fn packets_that_a_rule_means_nothing_on_are_not_shed() {
     bytes.extend(interface(101));
     (0..5).for_each(|_| bytes.extend(packet(1, 2, raw)));
     (0..2).for_each(|_| bytes.extend(packet(0, 3, &ethernet)));
-    let trace = Trace::new("unjudged", &[]);
-    fs::write(&trace.0, bytes).unwrap();
+    let trace = Trace::new(&[]);
+    fs::write(trace.address(), bytes).unwrap();
     for mode in [Mode::Copy, Mode::Share] {
         // The same source twice: the second one meets a rule that is already broken.
         let mut job = Job::new(&[&trace.address(), &trace.address()], &[2]);
@@ -124,8 +124,8 @@ fn a_clock_that_steps_back_changes_nothing_but_times() {
         let time_us = 1_700_000_000_000_000 - number / 100 * 86_400_000_000 - number * 7;
         bytes.extend(packet(0, time_us, frame));
     }
-    let trace = Trace::new("backwards", &[]);
-    fs::write(&trace.0, bytes).unwrap();
+    let trace = Trace::new(&[]);
+    fs::write(trace.address(), bytes).unwrap();
     for (mode, cutoff_bytes) in [(Mode::Copy, None), (Mode::Share, None), (Mode::Copy, Some(64))] {
         let mut job = Job::new(&[&trace.address()], &[3]);
         (job.options.mode, job.options.cutoff_bytes) = (mode, cutoff_bytes);

@@ -4,7 +4,6 @@ mod faults;
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,6 +17,7 @@ use burstline_port::{
     Capabilities, FaultInjector, FaultPlan, Loss, LostPackets, OpenOptions, Port, PortAccount,
     PortError, PortInfo, Sink, TimestampSource, open_sink,
 };
+use burstline_sys::temporary::TemporaryFolder;
 use burstline_wire::hash::HashKind;
 
 const BY_FLOW: Distribution = Distribution::Hash(HashKind::FiveTuple);
@@ -150,14 +150,15 @@ impl Sink for Witness {
     }
 }
 
+/// The name of the file.
+const TRACE: &str = "trace.pcap";
+
 /// A file that is removed when the test ends.
-struct Trace(PathBuf);
+struct Trace(TemporaryFolder);
 
 impl Trace {
     /// Writes packets to an Ethernet pcap file.
-    fn new(name: &str, packets: &[Vec<u8>]) -> Self {
-        let name = format!("burstline-balance-{name}-{}.pcap", std::process::id());
-        let path = std::env::temp_dir().join(name);
+    fn new(packets: &[Vec<u8>]) -> Self {
         let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let mut bytes: Vec<u8> = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1]);
         for (at, packet) in packets.iter().enumerate() {
@@ -166,18 +167,13 @@ impl Trace {
             bytes.extend(head);
             bytes.extend(packet);
         }
-        fs::write(&path, bytes).unwrap();
-        Self(path)
+        let folder = TemporaryFolder::create("burstline-balance-").unwrap();
+        fs::write(folder.file(TRACE), bytes).unwrap();
+        Self(folder)
     }
 
     fn address(&self) -> String {
-        self.0.to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for Trace {
-    fn drop(&mut self) {
-        fs::remove_file(&self.0).unwrap();
+        self.0.file(TRACE)
     }
 }
 
@@ -235,7 +231,7 @@ fn word(bytes: &[u8], from_end: usize) -> u32 {
 #[test]
 fn a_flow_is_whole_and_in_order_at_one_worker_with_both_directions_and_fragments() {
     let frames = conversation(6000);
-    let trace = Trace::new("flows", &frames);
+    let trace = Trace::new(&frames);
     for hash in [HashKind::FiveTuple, HashKind::Ip, HashKind::Inner, HashKind::RssSymmetric] {
         for workers in [2, 3, 5] {
             let mut job = Job::new(&[&trace.address()], &[workers]);
@@ -391,7 +387,7 @@ fn the_flow_that_carries_most_is_named() {
         let flow = if number % 2 == 0 { 7 } else { (number * 31 % 90) as u16 };
         frames.push(frame(flow, number, false, None));
     }
-    let trace = Trace::new("elephant", &frames);
+    let trace = Trace::new(&frames);
     let report = Job::new(&[&trace.address()], &[4, 2]).run();
     let elephants = &of(&report).elephants;
     let name = elephants[0].name.as_deref();

@@ -282,6 +282,8 @@ fn mask(cores: &[CoreId]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use burstline_sys::temporary::TemporaryFolder;
+
     use super::*;
 
     #[test]
@@ -306,8 +308,8 @@ mod tests {
 
     #[test]
     fn the_worst_are_errors_or_what_was_said_last() {
-        let path = std::env::temp_dir().join(format!("burstline-ovs-{}", std::process::id()));
-        let path = path.to_str().unwrap();
+        let folder = TemporaryFolder::create("burstline-ovs-").unwrap();
+        let path = &folder.file("said");
         let worst_of = |said: &str| {
             fs::write(path, said).unwrap();
             worst(path)

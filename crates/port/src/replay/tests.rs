@@ -2,20 +2,21 @@ use std::fs;
 use std::path::PathBuf;
 
 use burstline_log::Scratch;
+use burstline_sys::temporary::TemporaryFolder;
 use burstline_wire::rewrite::Rewrite;
 
 use super::*;
 use crate::{OpenOptions, PortState, Source};
 
 /// Writes a classic capture with times in us: packets of 60 bytes, each filled with its number.
-fn capture(name: &str, times_us: &[u32]) -> PathBuf {
+fn capture(folder: &TemporaryFolder, times_us: &[u32]) -> PathBuf {
     let words = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 262_144, 1];
     let mut bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
     for (number, time_us) in times_us.iter().enumerate() {
         bytes.extend([7, *time_us, 60, 60].into_iter().flat_map(u32::to_le_bytes));
         bytes.extend([number as u8; 60]);
     }
-    let path = std::env::temp_dir().join(format!("burstline-{name}-{}.pcap", std::process::id()));
+    let path = folder.path().join("packets.pcap");
     fs::write(&path, bytes).unwrap();
     path
 }
@@ -40,14 +41,13 @@ fn play(port: &mut dyn Source, most: usize) -> Vec<(u8, u64)> {
 
 fn open(path: &PathBuf, replay: ReplayOptions) -> Box<dyn Source> {
     let address: Address = path.display().to_string().parse().unwrap();
-    let port = open_replay(&[address.clone(), address], replay, &OpenOptions::default()).unwrap();
-    fs::remove_file(path).unwrap();
-    port
+    open_replay(&[address.clone(), address], replay, &OpenOptions::default()).unwrap()
 }
 
 #[test]
 fn at_top_speed_times_are_the_files_and_files_follow_each_other() {
-    let path = capture("replay-top", &[5, 6, 9, 8]);
+    let folder = TemporaryFolder::create("burstline-replay-").unwrap();
+    let path = capture(&folder, &[5, 6, 9, 8]);
     let mut port = open(&path, replay(Timing::TopSpeed, Some(1)));
     let played = play(&mut *port, usize::MAX);
     let once = [(0, 5), (1, 6), (2, 9), (3, 8)];
@@ -59,7 +59,8 @@ fn at_top_speed_times_are_the_files_and_files_follow_each_other() {
 
 #[test]
 fn what_is_lent_is_due_and_the_account_closes_at_any_point() {
-    let path = capture("replay-paced", &[10, 20, 2_000]);
+    let folder = TemporaryFolder::create("burstline-replay-").unwrap();
+    let path = capture(&folder, &[10, 20, 2_000]);
     let mut port = open(&path, replay(Timing::Original { speed: 1.0 }, Some(1)));
     let played = play(&mut *port, 4);
     let since: Vec<_> = played.iter().map(|(n, time)| (*n, time - played[0].1)).collect();
@@ -73,7 +74,8 @@ fn what_is_lent_is_due_and_the_account_closes_at_any_point() {
 
 #[test]
 fn loops_open_the_files_again_and_an_empty_file_ends_them() {
-    let path = capture("replay-loops", &[1, 2]);
+    let folder = TemporaryFolder::create("burstline-replay-").unwrap();
+    let path = capture(&folder, &[1, 2]);
     let address: Address = path.display().to_string().parse().unwrap();
     let options = OpenOptions::default();
     let files = std::slice::from_ref(&address);
@@ -83,15 +85,15 @@ fn loops_open_the_files_again_and_an_empty_file_ends_them() {
     assert_eq!(port.account().offered, 6);
     let mut endless = open_replay(files, replay(Timing::TopSpeed, None), &options).unwrap();
     assert_eq!(play(&mut *endless, 1000).len(), 1000);
-    capture("replay-loops", &[]);
+    capture(&folder, &[]);
     let mut empty = open_replay(files, replay(Timing::TopSpeed, None), &options).unwrap();
     assert_eq!(play(&mut *empty, 1), []);
-    fs::remove_file(path).unwrap();
 }
 
 #[test]
 fn an_interface_that_is_mapped_nowhere_is_counted() {
-    let path = capture("replay-nowhere", &[1, 2, 3]);
+    let folder = TemporaryFolder::create("burstline-replay-").unwrap();
+    let path = capture(&folder, &[1, 2, 3]);
     let mut options = replay(Timing::TopSpeed, Some(1));
     options.routes = Routes::new(vec![(InterfaceKey::Number(1), 0)], None, vec![true]);
     let mut port = open(&path, options);

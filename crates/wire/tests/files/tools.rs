@@ -1,11 +1,10 @@
 //! Other tools read the files that we write. A tool that is not installed is named and skipped.
 
-use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::build::payload;
 use burstline_skip::{skip, without};
+use burstline_sys::temporary::TemporaryFolder;
 use burstline_wire::files::{
     Counters, Direction, InterfaceDescription, PacketToWrite, PcapNsEncoder, PcapngEncoder,
     SectionDescription, SegmentEncoder,
@@ -127,26 +126,21 @@ fn pcap_file() -> Vec<u8> {
 }
 
 /// A file that is deleted when the test ends.
-struct OnDisk(PathBuf);
+struct OnDisk {
+    path: String,
+    _folder: TemporaryFolder,
+}
 
 impl OnDisk {
     fn new(name: &str, bytes: &[u8]) -> OnDisk {
-        static FILES: AtomicU32 = AtomicU32::new(0);
-        let number = FILES.fetch_add(1, Ordering::Relaxed);
-        let name = format!("burstline-wire-{}-{number}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let folder = TemporaryFolder::create("burstline-wire-").unwrap();
+        let path = folder.file(name);
         std::fs::write(&path, bytes).unwrap();
-        OnDisk(path)
+        OnDisk { path, _folder: folder }
     }
 
     fn path(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for OnDisk {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        &self.path
     }
 }
 
@@ -223,7 +217,7 @@ fn we_read_what_the_tools_write() {
     let expected = crate::build::decode(&segmented_file());
     let tcpdump = installed("tcpdump", &["--nano", "-r", file.path(), "-w", to.path()]);
     if tcpdump.map_err(without).is_ok() {
-        let decoded = crate::build::decode(&std::fs::read(&to.0).unwrap());
+        let decoded = crate::build::decode(&std::fs::read(to.path()).unwrap());
         assert_eq!(decoded.damage, []);
         let facts = |p: &crate::build::Packet| (p.bytes.clone(), p.time_ns, p.original_length);
         let written: Vec<_> = decoded.packets.iter().map(facts).collect();
@@ -231,7 +225,7 @@ fn we_read_what_the_tools_write() {
     }
     let tshark = installed("tshark", &["-r", file.path(), "-w", to.path()]);
     if tshark.map_err(without).is_ok() {
-        let decoded = crate::build::decode(&std::fs::read(&to.0).unwrap());
+        let decoded = crate::build::decode(&std::fs::read(to.path()).unwrap());
         assert_eq!(decoded.damage, []);
         assert_eq!(decoded.packets, expected.packets);
     }

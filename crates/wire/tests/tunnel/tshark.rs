@@ -5,6 +5,7 @@ use std::process::Command;
 use crate::headers_build::Addresses;
 use crate::tunnel_build::{Carrier, GreFields, Packet, carriers, pseudowire_label};
 use burstline_skip::skip;
+use burstline_sys::temporary::TemporaryFolder;
 use burstline_wire::files::{
     InterfaceDescription, PacketToWrite, PcapngEncoder, SectionDescription,
 };
@@ -129,11 +130,10 @@ fn expected(line: &str, key: &FlowKey) -> [String; 4] {
 #[test]
 fn tshark_sees_the_same_inner_packets() {
     let frames = frames();
-    let path =
-        std::env::temp_dir().join(format!("burstline-tunnels-{}.pcapng", std::process::id()));
+    let folder = TemporaryFolder::create("burstline-tunnels-").unwrap();
+    let path = folder.file("tunnels.pcapng");
     std::fs::write(&path, file(&frames)).unwrap();
-    let lines = tshark(path.to_str().unwrap());
-    std::fs::remove_file(&path).unwrap();
+    let lines = tshark(&path);
     let Some(lines) = lines else {
         return skip("tshark is not installed: scripts/setup test");
     };

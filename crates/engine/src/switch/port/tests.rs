@@ -1,11 +1,13 @@
 //! Tests how mirror targets that are not ports are opened.
 
+use burstline_sys::temporary::TemporaryFolder;
+
 use super::*;
 
 #[test]
 fn a_target_of_mirrors_waits_for_nobody_unless_it_is_told_to() {
-    let path = std::env::temp_dir().join(format!("switch-target-{}", std::process::id()));
-    let address = format!("log:{}", path.display());
+    let folder = TemporaryFolder::create("burstline-switch-").unwrap();
+    let address = format!("log:{}", folder.file("target"));
     for (asked, opened) in [
         (address.clone(), format!("{address}?wait_ms=0")),
         (format!("{address}?wait_ms=7"), format!("{address}?wait_ms=7")),

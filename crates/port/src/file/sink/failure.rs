@@ -224,6 +224,7 @@ mod tests {
     use std::path::Path;
 
     use burstline_log::{Meta, Scratch};
+    use burstline_sys::temporary::TemporaryFolder;
     use burstline_wire::headers::LinkType;
 
     use super::*;
@@ -233,11 +234,11 @@ mod tests {
     };
 
     fn path(name: &str) -> PathBuf {
-        let name = format!("burstline-failure-{name}-{}.pcapng", std::process::id());
-        std::env::temp_dir().join(name)
+        let folder = TemporaryFolder::create("burstline-failure-").unwrap().keep();
+        folder.join(name).with_extension("pcapng")
     }
 
-    /// Removes a file, and returns its packets by interface.
+    /// Removes a file with its folder, and returns its packets by interface.
     fn taken_out(path: &Path) -> [u64; 3] {
         let mut reader =
             CaptureReader::open(&path.to_string_lossy(), &OpenedFiles::default()).unwrap();
@@ -249,7 +250,7 @@ mod tests {
                 _ => {}
             }
         }
-        fs::remove_file(path).unwrap();
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
         kept
     }
 
