@@ -13,7 +13,7 @@ use crate::error::ShareError;
 use crate::places;
 use crate::roster::{LosslessReaders, Roster};
 use crate::server::Server;
-use crate::socket_file::{Permissions, Published, SocketFile};
+use crate::socket_file::{Claimed, Permissions, Published, SocketFile};
 use crate::status::{LOGS_MAX, ReaderStatus, Visits};
 
 /// The configuration of a published name.
@@ -39,10 +39,10 @@ impl PublishConfig {
     }
 }
 
-/// A name that is taken: its socket listens. Callers wait until it has logs.
+/// A name that is taken, and does not show yet.
 struct TakenName {
     name: String,
-    published: Published,
+    claimed: Claimed,
 }
 
 impl TakenName {
@@ -50,8 +50,8 @@ impl TakenName {
         let place = places::to_publish(&config.name)?;
         let &PublishConfig { owner, group, mode, .. } = config;
         let permissions = Permissions { owner, group, mode };
-        let published = SocketFile::publish(&place, permissions)?;
-        Ok(Self { name: config.name.clone(), published })
+        let claimed = Claimed::at(&place, permissions)?;
+        Ok(Self { name: config.name.clone(), claimed })
     }
 }
 
@@ -63,7 +63,8 @@ fn taken() -> MutexGuard<'static, Vec<TakenName>> {
 }
 
 /// Takes a name for a process that is about to give up its rights. Readers trust the user who made
-/// the socket of a name. The next [`Publisher::start`] for this name publishes there.
+/// the socket of a name. The next [`Publisher::start`] for this name publishes there. Until then
+/// nobody finds it, and nobody else can take it.
 ///
 /// # Errors
 /// As [`Publisher::start`].
@@ -99,7 +100,7 @@ impl Publisher {
         assert!((1..=LOGS_MAX).contains(&logs.len()), "{} logs", logs.len());
         let ahead = taken().extract_if(.., |taken| taken.name == config.name).next();
         let name = ahead.map_or_else(|| TakenName::take(config), Ok)?;
-        let Published { file, socket, access } = name.published;
+        let Published { file, socket, access } = name.claimed.publish()?;
         let roster = Arc::new(Roster::new(file.epoch, logs, config.lossless));
         let at = &file.path().to_owned();
         let failed = |call| move |error| ShareError::system(call, at, error);

@@ -1,7 +1,8 @@
 //! Creates and removes the two files of a name: the lock with the epoch, and the socket.
 //!
 //! ```text
-//! lock NAME.lock -> epoch -> bind .NAME -> owner, mode -> listen -> rename to NAME
+//! lock NAME.lock -> epoch -> bind .NAME -> owner, mode -> listen    -> rename to NAME
+//!                                      by the job's user, before files  once there are logs
 //! ```
 //!
 //! The socket has its permissions from the moment it gets its name. At any time the old or the new
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::Duration;
 
-use burstline_sys::claim::{Claim, Claimed};
+use burstline_sys::claim::{self, Claim};
 use burstline_sys::clock;
 use burstline_sys::inode::FileId;
 use burstline_sys::late;
@@ -63,19 +64,25 @@ pub(crate) struct Permissions {
     pub(crate) mode: u32,
 }
 
-impl SocketFile {
-    /// Claims the place, and creates a listening socket there.
-    pub(crate) fn publish(
-        place: &Place,
-        permissions: Permissions,
-    ) -> Result<Published, ShareError> {
+/// A place that is claimed: its socket listens under its temporary name, where nobody looks for it.
+/// Readers ask the kernel who called listen(2), and trust that user. Dropping it removes the socket.
+pub(crate) struct Claimed {
+    unfinished: Unfinished,
+    file: SocketFile,
+    socket: SeqPacket,
+    access: Access,
+}
+
+impl Claimed {
+    /// Claims the place, and creates a listening socket.
+    pub(crate) fn at(place: &Place, permissions: Permissions) -> Result<Self, ShareError> {
         // Before there is a lock, which would stay beside a file that is not a log. And again under
         // the lock, when no other process creates a socket here.
         check_place(&place.socket)?;
         let (claim, epoch) = claim(place)?;
         check_place(&place.socket)?;
         let unfinished = Unfinished::at(&place.unfinished)?;
-        let path = unfinished.0;
+        let path = &unfinished.path;
         let failed = |call| move |error| ShareError::system(call, &place.socket, error);
         let Permissions { owner, group, mode } = permissions;
         // No access for others until all permissions are set: root may change the owner.
@@ -83,14 +90,24 @@ impl SocketFile {
         let socket = SeqPacket::from(socket.map_err(failed("making the socket"))?);
         let made = late::symlink_metadata(path).map_err(failed("stat"))?;
         socket.listen(BACKLOG).map_err(failed("listen"))?;
-        late::rename(path, &place.socket).map_err(failed("rename"))?;
-        std::mem::forget(unfinished);
         let access = Access { own_user: late::user(), owner: made.uid(), group: made.gid(), mode };
         let id = FileId::of(&made);
-        let file = Self { path: place.socket.clone(), id, epoch, _claim: claim };
-        Ok(Published { file, socket, access })
+        let file = SocketFile { path: place.socket.clone(), id, epoch, _claim: claim };
+        Ok(Self { unfinished, file, socket, access })
     }
 
+    /// Gives the socket its name.
+    pub(crate) fn publish(self) -> Result<Published, ShareError> {
+        let Self { mut unfinished, file, socket, access } = self;
+        check_place(&file.path)?;
+        let renamed = late::rename(&unfinished.path, &file.path);
+        renamed.map_err(|error| ShareError::system("rename", &file.path, error))?;
+        unfinished.is_renamed = true;
+        Ok(Published { file, socket, access })
+    }
+}
+
+impl SocketFile {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -111,24 +128,29 @@ impl Drop for SocketFile {
     }
 }
 
-/// The socket under its temporary name; dropping it removes it.
-struct Unfinished<'p>(&'p Path);
+/// The socket under its temporary name; dropping it removes it, unless it is renamed.
+struct Unfinished {
+    path: PathBuf,
+    is_renamed: bool,
+}
 
-impl<'p> Unfinished<'p> {
+impl Unfinished {
     /// Frees the name: removes a file left by a killed publisher.
-    fn at(path: &'p Path) -> Result<Self, ShareError> {
+    fn at(path: &Path) -> Result<Self, ShareError> {
         match late::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(ShareError::system("removing", path, error))
             }
-            _ => Ok(Self(path)),
+            _ => Ok(Self { path: path.to_owned(), is_renamed: false }),
         }
     }
 }
 
-impl Drop for Unfinished<'_> {
+impl Drop for Unfinished {
     fn drop(&mut self) {
-        let _ = late::remove_file(self.0); // it may not exist
+        if !self.is_renamed {
+            let _ = late::remove_file(&self.path); // it may not exist
+        }
     }
 }
 
@@ -136,8 +158,8 @@ fn claim(place: &Place) -> Result<(Claim, u64), ShareError> {
     let failed = |call| move |error| ShareError::system(call, &place.lock, error);
     let claimed = Claim::take(&place.lock).map_err(failed("opening"))?;
     let (claim, last) = match claimed {
-        Claimed::Ours(claim, content) => (claim, Line::parse(&content)),
-        Claimed::Theirs(content) => {
+        claim::Claimed::Ours(claim, content) => (claim, Line::parse(&content)),
+        claim::Claimed::Theirs(content) => {
             let pid = Line::parse(&content).pid;
             return Err(ShareError::Taken { path: place.socket.clone(), pid });
         }

@@ -379,12 +379,17 @@ impl Wants {
             limits::lift_locked_memory();
         }
         let early = self.early.as_ref();
-        let later = if self.is_partial { &[][..] } else { &self.grants };
+        // A name that is taken early is shown later, and its socket removed at the end.
+        let is_later = |grant: &&Grant| !self.is_partial || grant.kind == GrantKind::Socket;
+        let later: Vec<Grant> = self.grants.iter().filter(is_later).cloned().collect();
+        let takes_name = early.is_some_and(|early| early.name.is_some());
         let options = HelperOptions {
-            grants: [later, early.map_or(&[][..], |early| &early.grants)].concat(),
+            grants: [&later[..], early.map_or(&[][..], |early| &early.grants)].concat(),
             sockets: self.sockets.clone(),
             names: self.names.clone(),
-            has_files_of_others: self.has_files_of_others || early.is_some_and(|it| it.writes),
+            has_files_of_others: self.has_files_of_others
+                || takes_name
+                || early.is_some_and(|it| it.writes),
             gives_files: early.is_some_and(|early| early.gives_files),
             is_partial: self.is_partial,
             command: self.command.clone(),

@@ -8,10 +8,15 @@ use burstline_testbed::Killed;
 
 use crate::query::{engine_of, tree};
 use crate::support::live::wait_until;
-use crate::support::rights::{assert_all_nobodys, can_trace, nobody, reads_without_rights, traced};
+use crate::support::rights::{
+    assert_all_nobodys, can_trace, enters_no_ruleset, nobody, reads_without_rights,
+    threads_with_rights, traced,
+};
 use crate::support::service::is_alive;
 use crate::support::ssh::Server;
-use crate::support::{Directory, PROGRAM, REAL, REAL_PACKETS, Run, command, regular, run_json};
+use crate::support::{
+    Directory, PROGRAM, REAL, REAL_PACKETS, Run, assert_says, command, other, regular, run_json,
+};
 
 /// Threads without rights read the files where packets of sensors are kept.
 #[test]
@@ -37,6 +42,35 @@ fn packets_of_sensors_are_read_without_rights() {
     assert!(kept.is_ok_and(|reads| reads > 0), "{kept:?}\n{lines}");
     let sent = reads_without_rights(&lines, "<pipe:");
     assert!(sent.is_ok_and(|reads| reads > 0), "{sent:?}\n{lines}");
+}
+
+/// Files of sensors are compacted without rights: a helper opens what is in the tree, and no more.
+#[test]
+fn a_tree_is_compacted_without_rights() {
+    if !can_trace() {
+        return;
+    }
+    let directory = Directory::new("rights-compact");
+    let tree = directory.file("tree");
+    for _ in 0..2 {
+        run_json(&["flows", REAL, "-o", &tree], 0);
+    }
+    // Only root may write in folders of another user.
+    let hours = other("find", &[&tree, "-type", "d"]).unwrap().stdout;
+    for folder in hours.lines() {
+        chown(folder, Some(1000), Some(1000)).unwrap();
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    let calls = "trace=read,pread64,preadv,preadv2,seccomp,landlock_restrict_self,clone,clone3";
+    let lines = traced(&directory, &["-y", "-e", calls], &["flows", "compact", &tree]);
+    let reads = reads_without_rights(&lines, ".parquet>");
+    assert!(reads.is_ok_and(|reads| reads > 0), "{reads:?}\n{lines}");
+    assert_eq!(enters_no_ruleset(&lines), None, "{lines}");
+    let free = threads_with_rights(&lines, ".parquet>");
+    assert!(free.is_empty(), "{free:?}\n{lines}");
+    let done = run_json(&["flows", "compact", &tree], 0);
+    assert_eq!(done["files_before"], done["folders"], "{done}");
+    assert_says(&["flows", "compact", &directory.file("missing")], 1, "missing: No such file");
 }
 
 /// All threads of a fetch are nobody's. Its launcher starts ssh, and ends it with the fetch. It

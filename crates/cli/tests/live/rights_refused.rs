@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::rights::CALLS;
 use crate::support::rights::{can_trace, reads_without_rights, threads_with_rights};
-use crate::support::{Directory, PROGRAM, REAL, assert_says, last_object, other, run};
+use crate::support::{Directory, PROGRAM, REAL, assert_says, last_object, other, run, run_json};
 
 /// No thread goes on with rights that it could not give up, and nothing says that the kernel lacks
 /// what it has.
@@ -146,10 +146,23 @@ fn a_job_that_does_not_begin_leaves_no_name() {
     let directory = Directory::new("rights-name");
     let [name, bad] = ["name", "bad.pcap"].map(|name| directory.file(name));
     fs::write(&bad, "no capture").unwrap();
+    let socket_is_gone = |job: &[&str]| {
+        let left = fs::read_dir(&directory.0).unwrap().flatten().map(|entry| entry.file_name());
+        let left: Vec<_> = left.filter(|left| left != "name.lock" && left != "bad.pcap").collect();
+        assert!(left.is_empty(), "{job:?}: {left:?}");
+    };
     for file in [&bad, &directory.file("missing.pcap")] {
-        assert_says(&["count", file, "--publish", &name], 1, file);
-        assert!(!Path::new(&name).exists(), "{file}");
+        let job = ["count", file, "--publish", &name];
+        assert_says(&job, 1, file);
+        socket_is_gone(&job);
     }
-    assert_says(&["capture", REAL, "-w", "/nowhere/x.pcap", "--publish", &name], 1, "/nowhere");
-    assert!(!Path::new(&name).exists());
+    let job = ["capture", REAL, "-w", "/nowhere/x.pcap", "--publish", &name];
+    assert_says(&job, 1, "/nowhere");
+    socket_is_gone(&job);
+    // The socket is root's, whoever the job becomes.
+    let job = ["count", REAL, "--publish", &name];
+    for user in [&[][..], &["-Z", "nobody"], &["-Z", "root"]] {
+        run_json(&[&job[..], user].concat(), 0);
+        socket_is_gone(&[&job[..], user].concat());
+    }
 }

@@ -12,14 +12,13 @@
 //!
 //! Invariant K1: at every moment each record is in at least one file whose name has no leading dot.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use burstline_sys::folder;
 use burstline_sys::inode::{open_own, open_regular};
-use burstline_sys::late::Opening;
+use burstline_sys::late::{self, Opening};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::writer::SerializedFileWriter;
@@ -95,16 +94,16 @@ fn finish_last(folder: &Path) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     // If the hidden file still exists, it was not renamed.
-    if !folder.join(HIDDEN).exists() {
+    if !late::exists(&folder.join(HIDDEN)) {
         for name in text.lines().skip(1).filter(|name| is_part(name)) {
             remove_if_there(&folder.join(name))?;
         }
     }
-    fs::remove_file(list)
+    late::remove_file(&list)
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
+    match late::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
@@ -123,7 +122,7 @@ fn compact_folder(
 ) -> Result<(), TreeError> {
     let failed = |error| TreeError::io("compact", folder, error);
     let mut names = Vec::new();
-    for name in folder::names(folder).map_err(failed)? {
+    for name in late::names_in(folder).map_err(failed)? {
         names.extend(name.to_str().filter(|name| is_part(name)).map(str::to_owned));
     }
     names.sort();
@@ -167,11 +166,11 @@ fn make_one(folder: &Path, names: &[String]) -> Result<(), TreeError> {
     // A leftover of a killed compaction, or a planted link, must not be written to.
     remove_if_there(&hidden).map_err(failed)?;
     // Who may read the first of them may read the new one.
-    let mode = fs::metadata(folder.join(&names[0])).map_err(failed)?.mode() & 0o777;
+    let mode = late::metadata(&folder.join(&names[0])).map_err(failed)?.mode() & 0o777;
     let file = Opening::write().create_new().mode(mode).open(&hidden).map_err(failed)?;
     copy_all(folder, names, file).inspect_err(|_| {
         // It is hidden, and the next compaction replaces it.
-        let _ = fs::remove_file(&hidden);
+        let _ = late::remove_file(&hidden);
     })?;
     replace(folder, names).map_err(failed)
 }
@@ -236,7 +235,7 @@ fn replace(folder: &Path, names: &[String]) -> io::Result<()> {
     file.sync_all()?;
     part::show(&folder.join(HIDDEN), &folder.join(&names[0]))?;
     for name in &names[1..] {
-        fs::remove_file(folder.join(name))?;
+        late::remove_file(&folder.join(name))?;
     }
-    fs::remove_file(list)
+    late::remove_file(&list)
 }

@@ -50,7 +50,7 @@ fn read(folder: &Path) -> Option<Cache> {
     Some(Cache { level, bytes: kibibytes.saturating_mul(1024), shared_with })
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
 

@@ -7,7 +7,6 @@ mod asking;
 mod files;
 
 use std::fs;
-use std::os::unix::fs::fchown;
 use std::path::{Path, PathBuf};
 
 use burstline_engine::InlineOptions;
@@ -19,8 +18,6 @@ use burstline_sys::direct::is_own_descriptor;
 use burstline_sys::helper::{Grant, GrantKind, Names};
 use burstline_sys::inode::{folder_of, make_own_folder};
 use burstline_sys::privileges::{LateFiles, Need};
-use burstline_sys::temporary::open_whole;
-use burstline_sys::users::Account;
 
 use super::places::{
     characters_of_names, folders_below, make_folder_of_names, places_of, prefix_of_names,
@@ -103,6 +100,7 @@ impl Wants {
                 wants.have_log(&args.log);
             }
             Verb::Capture(args) => wants.capture(args),
+            Verb::Flows(args) if args.action.is_some() => return Self::of_asking(verb),
             Verb::Flows(args) => {
                 wants.read(&args.source.sources);
                 let tcp = args.ipfix.iter().filter(|collector| collector.is_tcp);
@@ -113,8 +111,7 @@ impl Wants {
                     wants.calls.push(Need::Collector);
                 }
                 let spool = args.spool.iter().map(|spool| &spool.folder);
-                let successor = verb.successor();
-                args.output.iter().chain(spool).for_each(|tree| wants.fill(tree, successor));
+                args.output.iter().chain(spool).for_each(|folder| wants.fill(folder));
             }
             Verb::Merge(args) => {
                 wants.read(&args.common.sources);
@@ -316,16 +313,10 @@ impl Wants {
         }
     }
 
-    /// Files and folders are created below `folder`. A new one is its later user's.
-    fn fill(&mut self, folder: &Path, successor: Option<&Account>) {
-        let is_new = fs::symlink_metadata(folder).is_err();
-        // If it cannot be created or given, the code that writes there reports the error.
-        let made = make_own_folder(folder);
-        if let (Ok(()), true, Some(user)) = (made, is_new, successor) {
-            let own =
-                open_whole(folder).ok().filter(|own| own.metadata().is_ok_and(|it| it.is_dir()));
-            let _ = own.map(|own| fchown(own, Some(user.user), Some(user.group)));
-        }
+    /// Files and folders are created below `folder`.
+    fn fill(&mut self, folder: &Path) {
+        // If it cannot be created, the code that writes there reports the error.
+        let _ = make_own_folder(folder);
         self.takes_user = true;
         self.calls.push(Need::Folders);
         self.grant(folder.to_owned(), GrantKind::Write);
@@ -365,7 +356,10 @@ impl Wants {
 
     fn publish(&mut self, name: &str) {
         make_folder_of_names();
-        self.have_sockets(places_of(name));
+        let mut places = places_of(name);
+        // Its socket is renamed once there are logs.
+        places.extend(files_of_name(name).into_iter().map(|[.., unfinished]| unfinished));
+        self.have_sockets(places);
     }
 
     /// Peers come and go at these paths, which are looked at, and removed at the end.

@@ -19,7 +19,7 @@ use burstline_sys::privileges::Need;
 
 use super::super::places::{links_in, make_folder_of_names, places_of, prefix_of_names};
 use super::{RINGS_MOST, Wants};
-use crate::args::{Doctor, FetchArgs, FilesArgs, Lab, NOTHING, ReportArgs, Verb};
+use crate::args::{Doctor, FetchArgs, FilesArgs, FlowsAction, Lab, NOTHING, ReportArgs, Verb};
 use crate::verbs::{record_at, top_port};
 
 impl Wants {
@@ -71,6 +71,12 @@ impl Wants {
             // It answers for a service, over connections that the service makes, or writes its log
             // from pipes that it gets. The service itself reads nothing of others.
             Verb::Run(args) if args.answers || args.journal => {}
+            Verb::Flows(args) => {
+                let FlowsAction::Compact { tree, .. } = args.action.as_ref()?;
+                wants.takes_user = true;
+                wants.has_files_of_others = true;
+                wants.grant(tree.clone(), GrantKind::Write);
+            }
             Verb::Lab(args) => return wants.lab(&args.what).then_some(wants),
             _ => return None,
         }
@@ -116,7 +122,7 @@ impl Wants {
         if let Some(charts) = args.charts.as_ref().filter(|_| args.folder.is_dir()) {
             // It may be for all to see; if it cannot be created, the report says so.
             let _ = fs::create_dir_all(charts);
-            self.fill(charts, None);
+            self.fill(charts);
         }
         let page = args.page();
         for path in [Some(&page), args.markdown.as_ref(), args.csv.as_ref()].into_iter().flatten() {

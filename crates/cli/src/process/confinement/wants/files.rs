@@ -87,7 +87,7 @@ impl Wants {
             Verb::Merge(args) => &args.common.sources,
             Verb::Balance(args) => &args.source.sources,
             Verb::Replay(args) => &args.files,
-            Verb::Bounce(args) => slice::from_ref(&args.from),
+            Verb::Bounce(args) if !args.both => slice::from_ref(&args.from),
             _ => return,
         };
         let is_possible = verb.job().is_some_and(may_take_class);
@@ -101,6 +101,7 @@ impl Wants {
                 args.latency_log.iter().for_each(|path| early.write_one(path, false));
             }
             Verb::Capture(args) => early.capture(args),
+            Verb::Flows(args) => early.is_for_root = args.output.is_some() || args.spool.is_some(),
             Verb::Merge(args) => {
                 early.write(args.write.as_deref().unwrap_or(NOTHING), &args.files);
             }
