@@ -63,16 +63,16 @@ pub(crate) struct JobArgs {
     pub(crate) poll: PollMode,
 
     /// Keep root's rights while packets are read. Otherwise every thread drops its capabilities
-    /// once sockets and files are open. It then makes only calls that its job needs, and opens only
-    /// its job's files
+    /// once ports are open, before files are read. It then makes only calls that its job needs, and
+    /// opens only its job's files
     #[arg(long, hide_short_help = true)]
     pub(crate) keep_privileges: bool,
 
-    /// Become USER, with USER's groups, once ports and files are open, as tcpdump does. The output
-    /// file belongs to USER. Needs root. Without -Z root becomes nobody, and a helper process
-    /// opens files to read and later files as root, without most capabilities. With -Z, USER makes
-    /// later files, and without files to read a --publish socket stays behind, which the next run
-    /// replaces
+    /// Become USER, with USER's groups, once ports are open, before files are read. The output file
+    /// belongs to USER, as with tcpdump. Needs root. Without -Z root becomes nobody, and a helper
+    /// process opens files to read and later files as root, without most capabilities. With -Z,
+    /// USER makes later files, and without files to read a --publish socket stays behind, which the
+    /// next run replaces
     #[arg(
         short = 'Z',
         long = "relinquish-privileges",
