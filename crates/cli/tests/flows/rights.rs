@@ -10,7 +10,7 @@ use crate::query::{engine_of, tree};
 use crate::support::live::wait_until;
 use crate::support::rights::{
     assert_all_nobodys, can_trace, enters_no_ruleset, nobody, reads_without_rights,
-    threads_with_rights, traced,
+    tell_first_byte, threads_with_rights, traced,
 };
 use crate::support::service::is_alive;
 use crate::support::ssh::Server;
@@ -68,6 +68,7 @@ fn a_tree_is_compacted_without_rights() {
     assert_eq!(enters_no_ruleset(&lines), None, "{lines}");
     let free = threads_with_rights(&lines, ".parquet>");
     assert!(free.is_empty(), "{free:?}\n{lines}");
+    tell_first_byte(&["flows", "compact"]);
     let done = run_json(&["flows", "compact", &tree], 0);
     assert_eq!(done["files_before"], done["folders"], "{done}");
     assert_says(&["flows", "compact", &directory.file("missing")], 1, "missing: No such file");

@@ -14,7 +14,7 @@ use crate::plan::two_sockets;
 use crate::support::live::wait_until;
 use crate::support::rights::{
     assert_all_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights,
-    threads_with_rights, traced,
+    tell_first_byte, threads_with_rights, traced,
 };
 use crate::support::{Directory, PROGRAM, command, other, run, run_with_code};
 
@@ -52,6 +52,7 @@ fn records_and_descriptions_are_read_without_rights() {
         assert_eq!(enters_no_ruleset(&lines), None, "{verb:?}\n{lines}");
         let free = threads_with_rights(&lines, "/foreign.");
         assert!(free.is_empty(), "{verb:?}: {free:?}\n{lines}");
+        tell_first_byte(verb);
     }
 }
 

@@ -15,7 +15,7 @@ use crate::support::endless::{end, ended, signal, spawn, start};
 use crate::support::live::{Live, children, statuses, wait_until};
 use crate::support::rights::{
     assert_all_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights, rights,
-    tell, threads_with_rights, traced, traced_at,
+    tell, tell_first_byte, threads_with_rights, traced, traced_at,
 };
 use crate::support::service::is_alive;
 use crate::support::{
@@ -511,14 +511,15 @@ fn the_first_byte_beside_live_ports_is_read_without_rights() {
         let lines = traced_at(&bed.near, &directory, &["-y", "-e", CALLS], verb);
         let reads = reads_without_rights(&lines, "/in.pcap");
         assert!(reads.is_ok_and(|reads| reads > 0), "{verb:?}: {reads:?}\n{lines}");
+        assert_eq!(enters_no_ruleset(&lines), None, "{verb:?}\n{lines}");
         let free = threads_with_rights(&lines, "/in.pcap");
         assert!(free.is_empty(), "{verb:?}: {free:?}\n{lines}");
     }
 }
 
 /// What strace follows to tell who reads what with which rights.
-pub(crate) const CALLS: &str = "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,landlock_restrict_self,\
-    clone,clone3";
+pub(crate) const CALLS: &str = "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,\
+    landlock_restrict_self,clone,clone3";
 
 /// In each verb that reads files, a thread without privileges reads the first byte of a file.
 /// strace reports the order of these events.
@@ -577,6 +578,7 @@ fn the_first_byte_is_read_without_rights() {
         if verb != ["demo"] {
             let free = threads_with_rights(&lines, input);
             assert!(free.is_empty(), "{verb:?}: {free:?}\n{lines}");
+            tell_first_byte(verb);
         }
         if verb[0] == "count" {
             let shown = |line: &&str| {

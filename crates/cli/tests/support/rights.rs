@@ -40,6 +40,8 @@ pub(crate) fn tell(process: u32) {
     let verb = words.next().unwrap_or_default();
     // Those that read what a DPDK device receives have its threads, too.
     let device = if words.any(|word| word.contains("dpdk:")) { " of dpdk:" } else { "" };
+    // Not dumpable: files below /proc/PID belong to root.
+    let memory = fs::metadata(format!("/proc/{process}/mem")).map_or(0, |found| found.uid());
     for status in whole_statuses(process) {
         let of_field = |field: &str| status.lines().find_map(|line| line.strip_prefix(field));
         let [name, groups] = ["Name:\t", "Groups:\t"].map(|it| of_field(it).unwrap_or_default());
@@ -49,11 +51,23 @@ pub(crate) fn tell(process: u32) {
         let (capabilities, bounding) = (capabilities.count_ones(), bounding.count_ones());
         let calls = if is_filtered { "listed calls" } else { "all calls" };
         let new = if has_no_new_privileges { "no" } else { "new" };
+        let memory = if memory == 0 && user != 0 { ", not dumpable" } else { "" };
         println!(
             "rights: {verb}{device} | {name} | user {user}, other groups {groups}, {capabilities} \
-             capabilities, {bounding} bounding, {new} privileges by programs, {calls}"
+             capabilities, {bounding} bounding, {new} privileges by programs, {calls}{memory}"
         );
     }
+}
+
+/// Prints that a verb had no rights when it read the first byte, for the same table.
+pub(crate) fn tell_first_byte(verb: &[&str]) {
+    let words = if ["lab", "flows", "doctor"].contains(&verb[0]) { 2 } else { 1 };
+    let verb: Vec<_> = verb.iter().take(words).filter(|word| !word.contains(['/', '-'])).collect();
+    let verb = verb.into_iter().copied().collect::<Vec<_>>().join(" ");
+    println!(
+        "rights: {verb} | before the first byte | all threads in a ruleset of Landlock and in \
+         their list of calls"
+    );
 }
 
 /// Checks that all threads that have dropped their rights are of this user and its groups, and have
