@@ -242,19 +242,29 @@ impl Grants {
     }
 
     pub(super) fn remove(&self, path: &Path) -> io::Result<()> {
-        let place = self.place_to_change(path).or_else(|_| {
-            let place = self.place(path, |place| place.grant.kind == GrantKind::Socket)?;
-            let found = File::from(place.open(PLACE | OFlags::NOFOLLOW, 0)?).metadata()?;
-            if found.file_type().is_socket() { Ok(place) } else { Err(refused()) }
-        })?;
+        let place = self.place_to_change(path).or_else(|_| self.place_of_socket(path))?;
         let (folder, name) = place.split()?;
         Ok(unlinkat(folder, name, AtFlags::empty())?)
     }
 
+    /// Renames a file that the job may have written, or a socket of its names to one of them.
     pub(super) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let (from, to) = (self.place_to_change(from)?, self.place_to_change(to)?);
+        let (from, to) = match (self.place_to_change(from), self.place_to_change(to)) {
+            (Ok(from), Ok(to)) => (from, to),
+            _ => (self.place_of_socket(from)?, self.place_of_socket(to)?),
+        };
         let ((from, old), (to, new)) = (from.split()?, to.split()?);
         Ok(renameat(from, old, to, new)?)
+    }
+
+    /// Finds a place where a socket of the job's names is, or nothing.
+    fn place_of_socket(&self, path: &Path) -> io::Result<Place<'_>> {
+        let place = self.place(path, |place| place.grant.kind == GrantKind::Socket)?;
+        match place.open(PLACE | OFlags::NOFOLLOW, 0).map(File::from) {
+            Ok(found) if !found.metadata()?.file_type().is_socket() => Err(refused()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(place),
+        }
     }
 
     /// Makes a folder, if a grant allows it.
