@@ -585,6 +585,26 @@ fn a_helper_connects_to_later_sockets_of_some_names() {
 }
 
 #[test]
+fn a_socket_is_renamed_to_a_name_of_the_job_and_a_file_is_not() {
+    alone("a_socket_is_renamed_to_a_name_of_the_job_and_a_file_is_not", |folder| {
+        let [name, hidden, other, file] =
+            ["name", ".name", "other", "file"].map(|name| folder.join(name));
+        let sockets = [&name, &hidden].map(|path| Grant::of(path.clone(), GrantKind::Socket));
+        let grant = Grant::of(folder.to_owned(), GrantKind::Write);
+        let files = Grant { name_prefix: "file".to_owned(), ..grant };
+        start(folder, [&sockets[..], &[files]].concat());
+        drop(UnixListener::bind(&hidden).unwrap());
+        become_nobody();
+        drop(Opening::write().create_new().open(&file).unwrap());
+        assert!(late::rename(&file, &name).is_err());
+        assert!(late::rename(&hidden, &other).is_err());
+        late::rename(&hidden, &name).unwrap();
+        assert!(late::rename(&file, &name).is_err());
+        late::remove_file(&name).unwrap();
+    });
+}
+
+#[test]
 fn names_end_as_a_grant_says() {
     alone("names_end_as_a_grant_says", |folder| {
         let name_suffix = ".bidx".to_owned();
