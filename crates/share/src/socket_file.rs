@@ -65,7 +65,8 @@ pub(crate) struct Permissions {
 }
 
 /// A place that is claimed: its socket listens under its temporary name, where nobody looks for it.
-/// Readers ask the kernel who called listen(2), and trust that user. Dropping it removes the socket.
+/// A place that is claimed: its socket listens under its temporary name, where nobody looks. Readers
+/// ask the kernel who called listen(2), and trust that user. Dropping it removes the socket.
 pub(crate) struct Claimed {
     unfinished: Unfinished,
     file: SocketFile,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use burstline_engine::Policy;
+use burstline_engine::{MergeOptions, Policy};
 use burstline_port::Loss;
 
 use crate::script::{How, SHARED, Step, run, run_as};

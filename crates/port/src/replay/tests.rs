@@ -1,5 +1,5 @@
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use burstline_log::Scratch;
 use burstline_sys::temporary::TemporaryFolder;
@@ -39,7 +39,7 @@ fn play(port: &mut dyn Source, most: usize) -> Vec<(u8, u64)> {
     all
 }
 
-fn open(path: &PathBuf, replay: ReplayOptions) -> Box<dyn Source> {
+fn open(path: &Path, replay: ReplayOptions) -> Box<dyn Source> {
     let address: Address = path.display().to_string().parse().unwrap();
     open_replay(&[address.clone(), address], replay, &OpenOptions::default()).unwrap()
 }
