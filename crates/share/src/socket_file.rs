@@ -64,8 +64,9 @@ pub(crate) struct Permissions {
     pub(crate) mode: u32,
 }
 
-/// A place that is claimed: its socket listens under its temporary name, where nobody looks. Readers
-/// ask the kernel who called listen(2), and trust that user. Dropping it removes the socket.
+/// A place that is claimed: its socket listens under its temporary name, where nobody looks.
+/// Readers ask the kernel who called listen(2), and trust that user. Dropping it removes the
+/// socket.
 pub(crate) struct Claimed {
     unfinished: Unfinished,
     file: SocketFile,
