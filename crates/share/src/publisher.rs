@@ -13,7 +13,7 @@ use crate::error::ShareError;
 use crate::places;
 use crate::roster::{LosslessReaders, Roster};
 use crate::server::Server;
-use crate::socket_file::{Claimed, Permissions, Published, SocketFile};
+use crate::socket_file::{Permissions, Published, SocketFile, TakenPlace};
 use crate::status::{LOGS_MAX, ReaderStatus, Visits};
 
 /// The configuration of a published name.
@@ -42,7 +42,7 @@ impl PublishConfig {
 /// A name that is taken, and does not show yet.
 struct TakenName {
     name: String,
-    claimed: Claimed,
+    place: TakenPlace,
 }
 
 impl TakenName {
@@ -50,8 +50,8 @@ impl TakenName {
         let place = places::to_publish(&config.name)?;
         let &PublishConfig { owner, group, mode, .. } = config;
         let permissions = Permissions { owner, group, mode };
-        let claimed = Claimed::at(&place, permissions)?;
-        Ok(Self { name: config.name.clone(), claimed })
+        let place = TakenPlace::at(&place, permissions)?;
+        Ok(Self { name: config.name.clone(), place })
     }
 }
 
@@ -100,7 +100,7 @@ impl Publisher {
         assert!((1..=LOGS_MAX).contains(&logs.len()), "{} logs", logs.len());
         let ahead = taken().extract_if(.., |taken| taken.name == config.name).next();
         let name = ahead.map_or_else(|| TakenName::take(config), Ok)?;
-        let Published { file, socket, access } = name.claimed.publish()?;
+        let Published { file, socket, access } = name.place.publish()?;
         let roster = Arc::new(Roster::new(file.epoch, logs, config.lossless));
         let at = &file.path().to_owned();
         let failed = |call| move |error| ShareError::system(call, at, error);

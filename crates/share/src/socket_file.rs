@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::Duration;
 
-use burstline_sys::claim::{self, Claim};
+use burstline_sys::claim::{Claim, Claimed};
 use burstline_sys::clock;
 use burstline_sys::inode::FileId;
 use burstline_sys::late;
@@ -67,14 +67,14 @@ pub(crate) struct Permissions {
 /// A place that is claimed: its socket listens under its temporary name, where nobody looks.
 /// Readers ask the kernel who called listen(2), and trust that user. Dropping it removes the
 /// socket.
-pub(crate) struct Claimed {
+pub(crate) struct TakenPlace {
     unfinished: Unfinished,
     file: SocketFile,
     socket: SeqPacket,
     access: Access,
 }
 
-impl Claimed {
+impl TakenPlace {
     /// Claims the place, and creates a listening socket.
     pub(crate) fn at(place: &Place, permissions: Permissions) -> Result<Self, ShareError> {
         // Before there is a lock, which would stay beside a file that is not a log. And again under
@@ -159,8 +159,8 @@ fn claim(place: &Place) -> Result<(Claim, u64), ShareError> {
     let failed = |call| move |error| ShareError::system(call, &place.lock, error);
     let claimed = Claim::take(&place.lock).map_err(failed("opening"))?;
     let (claim, last) = match claimed {
-        claim::Claimed::Ours(claim, content) => (claim, Line::parse(&content)),
-        claim::Claimed::Theirs(content) => {
+        Claimed::Ours(claim, content) => (claim, Line::parse(&content)),
+        Claimed::Theirs(content) => {
             let pid = Line::parse(&content).pid;
             return Err(ShareError::Taken { path: place.socket.clone(), pid });
         }

@@ -9,8 +9,8 @@ use burstline_testbed::Killed;
 use crate::query::{engine_of, tree};
 use crate::support::live::wait_until;
 use crate::support::rights::{
-    assert_all_nobodys, can_trace, enters_no_ruleset, nobody, reads_without_rights,
-    tell_first_byte, threads_with_rights, traced,
+    CALLS, assert_all_nobodys, assert_read_without_rights, can_trace, nobody, reads_without_rights,
+    traced,
 };
 use crate::support::service::is_alive;
 use crate::support::ssh::Server;
@@ -61,15 +61,10 @@ fn a_tree_is_compacted_without_rights() {
         chown(folder, Some(1000), Some(1000)).unwrap();
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
     }
-    let calls = "trace=read,pread64,preadv,preadv2,seccomp,landlock_restrict_self,clone,clone3";
-    let lines = traced(&directory, &["-y", "-e", calls], &["flows", "compact", &tree]);
-    let reads = reads_without_rights(&lines, ".parquet>");
-    assert!(reads.is_ok_and(|reads| reads > 0), "{reads:?}\n{lines}");
-    assert_eq!(enters_no_ruleset(&lines), None, "{lines}");
-    let free = threads_with_rights(&lines, ".parquet>");
-    assert!(free.is_empty(), "{free:?}\n{lines}");
-    tell_first_byte(&["flows", "compact"]);
-    let done = run_json(&["flows", "compact", &tree], 0);
+    let verb = ["flows", "compact", &tree];
+    let lines = traced(&directory, &["-y", "-e", CALLS], &verb);
+    assert_read_without_rights(&verb, &lines, ".parquet>");
+    let done = run_json(&verb, 0);
     assert_eq!(done["files_before"], done["folders"], "{done}");
     assert_says(&["flows", "compact", &directory.file("missing")], 1, "missing: No such file");
 }

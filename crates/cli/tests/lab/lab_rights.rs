@@ -13,8 +13,8 @@ use burstline_testbed::Killed;
 use crate::plan::two_sockets;
 use crate::support::live::wait_until;
 use crate::support::rights::{
-    assert_all_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights,
-    tell_first_byte, threads_with_rights, traced,
+    CALLS, assert_all_nobodys, assert_read_by_confined, assert_read_without_rights, can_trace,
+    held, nobody, traced,
 };
 use crate::support::{Directory, PROGRAM, command, other, run, run_with_code};
 
@@ -38,7 +38,6 @@ fn records_and_descriptions_are_read_without_rights() {
     let machine = directory.file("foreign.txt");
     fs::copy(two_sockets(), &machine).unwrap();
     fs::set_permissions(&machine, fs::Permissions::from_mode(0o600)).unwrap();
-    let calls = "trace=read,pread64,readv,seccomp,landlock_restrict_self,clone,clone3";
     for verb in [
         &["lab", "report", &records][..],
         &["lab", "compare", "foreign", "foreign", "--dir", &records],
@@ -46,13 +45,8 @@ fn records_and_descriptions_are_read_without_rights() {
         &["doctor", "--machine", &machine],
         &["doctor", "plan", "eth0", "--workers", "2", "--machine", &machine],
     ] {
-        let lines = traced(&directory, &["-y", "-e", calls], verb);
-        let reads = reads_without_rights(&lines, "/foreign.");
-        assert!(reads.is_ok_and(|reads| reads > 0), "{verb:?}: {reads:?}\n{lines}");
-        assert_eq!(enters_no_ruleset(&lines), None, "{verb:?}\n{lines}");
-        let free = threads_with_rights(&lines, "/foreign.");
-        assert!(free.is_empty(), "{verb:?}: {free:?}\n{lines}");
-        tell_first_byte(verb);
+        let lines = traced(&directory, &["-y", "-e", CALLS], verb);
+        assert_read_without_rights(verb, &lines, "/foreign.");
     }
 }
 
@@ -67,15 +61,12 @@ fn an_experiment_is_read_by_nobody() {
     let [file, trace] = ["foreign.toml", "trace"].map(|name| directory.file(name));
     fs::write(&file, "nonsense").unwrap();
     fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o700)).unwrap();
-    let calls = "trace=read,pread64,readv,seccomp,landlock_restrict_self,setresuid,clone,clone3";
-    let strace = ["-f", "-y", "-o", &trace, "-e", calls, PROGRAM, "lab", "run", &file];
+    let strace = ["-f", "-y", "-o", &trace, "-e", CALLS, PROGRAM, "lab", "run", &file];
     let done = other("strace", &strace).unwrap();
     assert_eq!(done.code, Some(2), "{}", done.stderr);
     assert!(done.stderr.contains("foreign.toml: "), "{}", done.stderr);
     let lines = fs::read_to_string(&trace).unwrap();
-    let reads = reads_without_rights(&lines, "/foreign.");
-    assert!(reads.is_ok_and(|reads| reads > 0), "{reads:?}\n{lines}");
-    assert_eq!(enters_no_ruleset(&lines), None, "{lines}");
+    assert_read_by_confined(&["lab", "run"], &lines, "/foreign.");
     let piped = ["-c", &format!("cat '{file}' | {PROGRAM} lab run /dev/stdin")];
     let said = other("sh", &piped).unwrap().stderr;
     assert!(said.contains("/dev/stdin: line 1: key with no value"), "{said}");

@@ -14,8 +14,8 @@ use burstline_testbed::{Bed, FAR, Killed, NEAR};
 use crate::support::endless::{end, ended, signal, spawn, start};
 use crate::support::live::{Live, children, statuses, wait_until};
 use crate::support::rights::{
-    assert_all_nobodys, can_trace, enters_no_ruleset, held, nobody, reads_without_rights, rights,
-    tell, tell_first_byte, threads_with_rights, traced, traced_at,
+    CALLS, assert_all_nobodys, assert_read_by_confined, assert_read_without_rights, can_trace,
+    held, nobody, rights, tell, traced, traced_at,
 };
 use crate::support::service::is_alive;
 use crate::support::{
@@ -509,17 +509,9 @@ fn the_first_byte_beside_live_ports_is_read_without_rights() {
         &["capture", &afpacket, &input, "-w", &output, "--duration", "1s"],
     ] {
         let lines = traced_at(&bed.near, &directory, &["-y", "-e", CALLS], verb);
-        let reads = reads_without_rights(&lines, "/in.pcap");
-        assert!(reads.is_ok_and(|reads| reads > 0), "{verb:?}: {reads:?}\n{lines}");
-        assert_eq!(enters_no_ruleset(&lines), None, "{verb:?}\n{lines}");
-        let free = threads_with_rights(&lines, "/in.pcap");
-        assert!(free.is_empty(), "{verb:?}: {free:?}\n{lines}");
+        assert_read_without_rights(verb, &lines, "/in.pcap");
     }
 }
-
-/// What strace follows to tell who reads what with which rights.
-pub(crate) const CALLS: &str = "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,\
-    landlock_restrict_self,clone,clone3";
 
 /// In each verb that reads files, a thread without privileges reads the first byte of a file.
 /// strace reports the order of these events.
@@ -571,14 +563,10 @@ fn the_first_byte_is_read_without_rights() {
         // With this PATH the demonstration finds no programs that judge, with all rights.
         let lines = traced(&directory, &["-y", "-E", "PATH=/", "-e", CALLS], verb);
         let input = if verb == ["demo"] { "/recorded.pcapng>" } else { "/in.pcap" };
-        let reads = reads_without_rights(&lines, input);
-        assert!(reads.is_ok_and(|reads| reads > 0), "{verb:?}: {reads:?}\n{lines}");
-        assert_eq!(enters_no_ruleset(&lines), None, "{verb:?}\n{lines}");
         // The demonstration reads files that it made itself.
-        if verb != ["demo"] {
-            let free = threads_with_rights(&lines, input);
-            assert!(free.is_empty(), "{verb:?}: {free:?}\n{lines}");
-            tell_first_byte(verb);
+        match verb == ["demo"] {
+            true => assert_read_by_confined(verb, &lines, input),
+            false => assert_read_without_rights(verb, &lines, input),
         }
         if verb[0] == "count" {
             let shown = |line: &&str| {

@@ -4,8 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
-use crate::rights::CALLS;
-use crate::support::rights::{can_trace, reads_without_rights, threads_with_rights};
+use crate::support::rights::{CALLS, assert_read_without_rights, can_trace};
 use crate::support::{Directory, PROGRAM, REAL, assert_says, last_object, other, run, run_json};
 
 /// No thread goes on with rights that it could not give up, and nothing says that the kernel lacks
@@ -131,10 +130,7 @@ fn no_thread_of_an_ordinary_user_has_rights_when_files_are_read() {
             let done = other("strace", &words).unwrap();
             assert_eq!(done.code, Some(0), "{job:?}: {}", done.stderr);
             let lines = fs::read_to_string(&trace).unwrap();
-            let reads = reads_without_rights(&lines, "/in.pcap");
-            assert!(reads.is_ok_and(|reads| reads > 0), "{right:?} {job:?}: {reads:?}\n{lines}");
-            let free = threads_with_rights(&lines, "/in.pcap");
-            assert!(free.is_empty(), "{right:?} {job:?}: {free:?}\n{lines}");
+            assert_read_without_rights(job, &lines, "/in.pcap");
             assert!(!Path::new(&name).exists(), "{right:?} {job:?}");
         }
     }

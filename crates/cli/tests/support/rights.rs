@@ -40,8 +40,6 @@ pub(crate) fn tell(process: u32) {
     let verb = words.next().unwrap_or_default();
     // Those that read what a DPDK device receives have its threads, too.
     let device = if words.any(|word| word.contains("dpdk:")) { " of dpdk:" } else { "" };
-    // Not dumpable: files below /proc/PID belong to root.
-    let memory = fs::metadata(format!("/proc/{process}/mem")).map_or(0, |found| found.uid());
     for status in whole_statuses(process) {
         let of_field = |field: &str| status.lines().find_map(|line| line.strip_prefix(field));
         let [name, groups] = ["Name:\t", "Groups:\t"].map(|it| of_field(it).unwrap_or_default());
@@ -51,7 +49,7 @@ pub(crate) fn tell(process: u32) {
         let (capabilities, bounding) = (capabilities.count_ones(), bounding.count_ones());
         let calls = if is_filtered { "listed calls" } else { "all calls" };
         let new = if has_no_new_privileges { "no" } else { "new" };
-        let memory = if memory == 0 && user != 0 { ", not dumpable" } else { "" };
+        let memory = if user != 0 && !is_dumpable(process) { ", not dumpable" } else { "" };
         println!(
             "rights: {verb}{device} | {name} | user {user}, other groups {groups}, {capabilities} \
              capabilities, {bounding} bounding, {new} privileges by programs, {calls}{memory}"
@@ -59,8 +57,23 @@ pub(crate) fn tell(process: u32) {
     }
 }
 
-/// Prints that a verb had no rights when it read the first byte, for the same table.
-pub(crate) fn tell_first_byte(verb: &[&str]) {
+/// What strace follows to tell who reads what with which rights.
+pub(crate) const CALLS: &str = "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,\
+    landlock_restrict_self,clone,clone3";
+
+/// Checks by strace's output that only threads which had given up their rights read a file.
+pub(crate) fn assert_read_by_confined(verb: &[&str], lines: &str, file: &str) {
+    let reads = reads_without_rights(lines, file);
+    assert!(reads.is_ok_and(|reads| reads > 0), "{verb:?}: {reads:?}\n{lines}");
+    assert_eq!(enters_no_ruleset(lines), None, "{verb:?}\n{lines}");
+}
+
+/// The same, and that all other threads had given up theirs when the first byte was read. Prints
+/// that for the table of campaign R22.
+pub(crate) fn assert_read_without_rights(verb: &[&str], lines: &str, file: &str) {
+    assert_read_by_confined(verb, lines, file);
+    let free = threads_with_rights(lines, file);
+    assert!(free.is_empty(), "{verb:?}: {free:?}\n{lines}");
     let words = if ["lab", "flows", "doctor"].contains(&verb[0]) { 2 } else { 1 };
     let verb: Vec<_> = verb.iter().take(words).filter(|word| !word.contains(['/', '-'])).collect();
     let verb = verb.into_iter().copied().collect::<Vec<_>>().join(" ");
@@ -68,6 +81,12 @@ pub(crate) fn tell_first_byte(verb: &[&str]) {
         "rights: {verb} | before the first byte | all threads in a ruleset of Landlock and in \
          their list of calls"
     );
+}
+
+/// Whether other processes of its user may look at a process's memory. If not, files below
+/// /proc/PID belong to root.
+fn is_dumpable(process: u32) -> bool {
+    fs::metadata(format!("/proc/{process}/mem")).unwrap().uid() != 0
 }
 
 /// Checks that all threads that have dropped their rights are of this user and its groups, and have
@@ -90,9 +109,7 @@ pub(crate) fn assert_nobodys(process: u32, nobody: &Account) -> usize {
         assert_eq!(numbers("Groups:"), nobody.groups, "{status}");
     }
     tell(process);
-    // Not dumpable: files below /proc/PID belong to root.
-    let owner = fs::metadata(format!("/proc/{process}/mem")).unwrap().uid();
-    assert_eq!(owner, 0, "process {process} is dumpable");
+    assert!(!is_dumpable(process), "process {process} is dumpable");
     dropped.len()
 }
 

@@ -77,8 +77,7 @@ pub fn effective() -> io::Result<u64> {
     Ok(capabilities(None)?.effective.bits())
 }
 
-/// Returns whether the calling thread may open or give away files that others may not. Root's
-/// capabilities for that are meant, and not what its user may do.
+/// Returns whether the calling thread has a capability to open or to give away files of others.
 ///
 /// # Errors
 /// As [`effective`].
