@@ -40,7 +40,11 @@ fn packets_of_sensors_are_read_without_rights() {
     let lines = traced(directory, &["-y", "-e", calls], &fetch);
     let kept = reads_without_rights(&lines, "/fra>");
     assert!(kept.is_ok_and(|reads| reads > 0), "{kept:?}\n{lines}");
-    let sent = reads_without_rights(&lines, "<pipe:");
+    // To start ssh, musl reads an error's 4 bytes from a pipe: none, if there was no error.
+    let is_of_musl = |line: &&str| line.contains("<pipe:") && line.contains(r#", "", 4) "#);
+    let of_sensors: String =
+        lines.lines().filter(|line| !is_of_musl(line)).map(|line| format!("{line}\n")).collect();
+    let sent = reads_without_rights(&of_sensors, "<pipe:");
     assert!(sent.is_ok_and(|reads| reads > 0), "{sent:?}\n{lines}");
 }
 
