@@ -2,12 +2,13 @@
 
 use std::fs;
 
-use crate::support::live::wait_until;
-use crate::support::rights::{assert_nobodys, held, nobody};
+use crate::support::live::{wait_until, whole_statuses};
+use crate::support::rights::{assert_nobodys, nobody};
 use crate::support::{
     Directory, PROGRAM, REAL, command, is_root, other, run, run_json, run_with_code,
 };
 use burstline_skip::skip;
+use burstline_sys::privileges::Held;
 use burstline_testbed::{Bed, Program};
 use serde_json::Value;
 
@@ -70,9 +71,10 @@ fn a_bridge_passes_all_and_the_table_and_the_json_say_so() {
     assert!(table.contains("SHORTER than the 60 s") && table.contains("\ndone\n"), "{table}");
 }
 
-/// The tester's other threads open ports again for each trial.
+/// The tester's main thread opens ports again for each trial. Those that send or receive are
+/// nobody's.
 #[test]
-fn frames_are_received_without_rights() {
+fn frames_are_sent_and_received_without_rights() {
     let (Some(nobody), Some(bed)) = (nobody(), bed_or_skip()) else { return };
     bridge(&bed);
     let directory = Directory::new("lab-rights");
@@ -80,8 +82,13 @@ fn frames_are_received_without_rights() {
     let flags = ["--sizes", "64", "--tests", "loss", "--json"];
     let lab = start(&bed, &flags, &json, &said);
     let process = lab.process_id();
-    wait_until("a trial", || held(process).iter().any(|held| held.is_filtered));
-    assert_nobodys(process, &nobody);
+    for name in ["generate", "poll-0"] {
+        let is_confined = |status: &String| {
+            status.starts_with(&format!("Name:\t{name}\n")) && Held::of(status).is_filtered
+        };
+        wait_until(name, || whole_statuses(process).iter().any(is_confined));
+        assert_nobodys(process, &nobody);
+    }
     burstline_testbed::signal(process, "-INT").unwrap();
     lab.finish().unwrap();
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use burstline_engine::{Integrity, Threads};
+use burstline_engine::{Integrity, PollMode, Threads};
 use burstline_sys::affinity::CoreId;
 use burstline_wire::ethernet::GAP_BYTES;
 use serde::{Deserialize, Serialize};
@@ -72,19 +72,19 @@ impl Task {
     /// Creates it for tester threads on these cores; empty: any core.
     pub(super) fn new(job: &Job<'_>, [sender, receiver]: [Vec<CoreId>; 2]) -> Result<Self, String> {
         let Asked { plan, tell } = job.rfc2544.ok_or("it has no plan")?;
+        let threads = |cores, poll| Threads {
+            cores,
+            poll,
+            keeps_privileges: false,
+            ..Threads::default()
+        };
         let mac = plan.dst_mac.as_ref();
         let mac = mac.map_or(String::new(), |mac| format!("&dst-mac={mac}"));
         let ends = Ends {
             tx: plan.tx(),
             rx: plan.rx(),
-            // The calling thread sends, and opens the port again for the next trial.
-            tx_threads: Threads { cores: sender, ..Threads::default() },
-            rx_threads: Threads {
-                cores: receiver,
-                poll: plan.poll,
-                keeps_privileges: false,
-                ..Threads::default()
-            },
+            tx_threads: threads(sender, PollMode::default()),
+            rx_threads: threads(receiver, plan.poll),
             integrity: if plan.may_rewrite { Integrity::Checksums } else { Integrity::Frame },
             recipe: format!("&flows={}{mac}", plan.flows),
         };

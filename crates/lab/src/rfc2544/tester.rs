@@ -243,7 +243,13 @@ impl Tester<'_> {
         })
     }
 
+    /// Sends a load from a thread of its own, which may give up its rights once its port is open.
     fn send(&self, load: TrialLoad) -> Result<Generated, String> {
+        let sent = thread::scope(|scope| scope.spawn(|| self.send_from_here(load)).join());
+        sent.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    fn send_from_here(&self, load: TrialLoad) -> Result<Generated, String> {
         let rate = load.rate_pps.map_or(String::new(), |pps| format!("&rate={pps:.3}"));
         let packets = load.packets.map_or(String::new(), |packets| format!("&packets={packets}"));
         let recipe = &self.ends.recipe;
