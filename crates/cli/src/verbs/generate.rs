@@ -8,6 +8,7 @@ use burstline_engine::{EngineError, Inlet, Progress, Workers};
 use burstline_port::{Address, AddressError, GENERATOR_KEYS, OpenOptions, PortError};
 
 use crate::args::GenerateArgs;
+use crate::confinement;
 use crate::failure::Failure;
 use crate::view::{Stream, View};
 use crate::{job, signals};
@@ -20,6 +21,9 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
     let threads = common.place_at(slice::from_ref(&args.output), &nobody)?.threads;
     let address = args.recipe.address(common.packets, link_of(args))?;
     let ports = OpenOptions { stop: Some(Arc::clone(&stop)), ..OpenOptions::default() };
+    let ahead = common.open_sink_ahead(&args.output, &ports)?;
+    // A template is a file of others.
+    confinement::give_up_before_files(common)?;
     let source = Inlet::open(&address, &ports).map_err(as_flag)?;
     let progress = Progress::new(1).named(job::names(slice::from_ref(&source)));
     let mut run = common.run(&stop, &progress);
@@ -28,7 +32,7 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
     let mut view = View::new("generate", common, Stream::beside(slice::from_ref(&args.output)))
         .with_sink(&args.output);
     let mut generated = job::watch(&mut view, &run, common.keep_privileges, || {
-        let open = || common.open_sink(&args.output, &ports);
+        let open = || ahead.map_or_else(|| common.open_sink(&args.output, &ports), Ok);
         burstline_engine::generate(source, open, &threads, &run)
     })?;
     let report = std::mem::take(&mut generated.report);

@@ -17,9 +17,9 @@ use burstline_engine::{
 };
 use burstline_port::{Address, OpenOptions};
 use burstline_switch::{Config, SwitchConfig};
-use burstline_sys::inode;
 
 use crate::args::SwitchArgs;
+use crate::confinement::read_by_nobody;
 use crate::failure::Failure;
 use crate::view::{Stream, View};
 use crate::{job, signals};
@@ -59,11 +59,12 @@ impl Read {
             });
         };
         let path = path.display().to_string();
-        let text = inode::read_text(Path::new(&path));
-        let text = text.map_err(|error| Failure::new(format!("read {path}: {error}")))?;
-        let config = Config::parse(&text);
-        let config = config.map_err(|error| Failure::usage(format!("{path}: {error}")))?;
-        Ok(Self { text, config, path })
+        read_by_nobody(Path::new(&path), |text| {
+            let text = text.map_err(|error| Failure::new(format!("read {path}: {error}")))?;
+            let config = Config::parse(&text);
+            let config = config.map_err(|error| Failure::usage(format!("{path}: {error}")))?;
+            Ok(Self { text, config, path: path.clone() })
+        })?
     }
 
     /// Returns the ports of the command line and of the file.

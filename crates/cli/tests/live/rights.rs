@@ -504,6 +504,8 @@ fn the_first_byte_beside_live_ports_is_read_without_rights() {
         &["replay", &input, "-o", &xdp, "--top-speed"],
         &["capture", &input, "-o", "tap:rights0"],
         &["bounce", &input, &afpacket],
+        &["generate", "--template", &input, "-c", "10", "-o", &afpacket],
+        &["generate", "--template", &input, "-c", "10", "-o", &xdp],
         &["balance", &input, "--workers", "1", "-o", &log],
         &["count", &input, &xdp, "--duration", "1s"],
         &["capture", &afpacket, &input, "-w", &output, "--duration", "1s"],
@@ -526,6 +528,7 @@ fn the_first_byte_is_read_without_rights() {
     let [output, rotated] = ["out.pcapng", "rotated.pcapng"].map(|name| directory.file(name));
     let [tree, name] = ["tree", "name"].map(|name| directory.file(name));
     let set = format!("set:{}/in*.pcap*", directory.0.display());
+    let template = format!("gen:?template={input}&packets=10");
     // Compressed files are unpacked without rights, too.
     let [zipped, packed] = ["in.pcap.gz", "in.pcap.zst"].map(|name| directory.file(name));
     let zip = other("sh", &["-c", &format!("gzip -c '{input}' > '{zipped}'")]).unwrap();
@@ -558,6 +561,10 @@ fn the_first_byte_is_read_without_rights() {
         &["balance", &input, "--workers", "2", "--publish", &name],
         &["bounce", &input, "null:", "--inline", &format!("{name}?open")],
         &["info", &packed],
+        &["generate", "--template", &zipped, "-c", "10", "-o", "null:"],
+        &["generate", "--template", &input, "-c", "10", "-o", &output, "-Z", "nobody"],
+        &["count", &template],
+        &["capture", &template, &input, "-w", &output],
         &["demo"],
     ] {
         // With this PATH the demonstration finds no programs that judge, with all rights.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use burstline_log::{Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_sys::privileges;
 use burstline_wire::checksum;
 use burstline_wire::ethernet::FCS_BYTES;
 use burstline_wire::hash::FlowHasher;
@@ -14,7 +15,7 @@ use super::flow::{Flow, Moment, Numbered, Place};
 use super::headers::{Shape, complete, headers};
 use super::line::Line;
 use super::recipe::{Content, Pattern, Recipe};
-use crate::{OpenOptions, PortError, PortState, file};
+use crate::{OpenOptions, PortError, PortState, Source, file};
 
 /// Properties shared by all packets of a call: time, in ns since 1970, and interface.
 #[derive(Clone, Copy)]
@@ -103,6 +104,7 @@ impl Flows {
         self.longest = self.longest.max(recipe.sizes.longest() - FCS_BYTES);
     }
 
+    /// Makes flows of the packets of a file. A thread without rights reads them.
     fn load(
         &mut self,
         recipe: &Recipe,
@@ -111,7 +113,28 @@ impl Flows {
         options: &OpenOptions,
         hasher: &mut FlowHasher,
     ) -> Result<(), PortError> {
-        let packets = read_template(path, options)?;
+        let options = OpenOptions { files: options.files.clone(), ..OpenOptions::default() };
+        let mut file = open_template(path, &options)?;
+        let read = privileges::without_rights(|| {
+            let packets = read_template(path, &mut *file, &options)?;
+            self.add_template(recipe, packets, run, hasher);
+            Ok(())
+        });
+        let failed = |error| PortError::Io {
+            action: "give up rights for",
+            path: path.to_owned(),
+            error,
+        };
+        read.map_err(failed)?
+    }
+
+    fn add_template(
+        &mut self,
+        recipe: &Recipe,
+        packets: Vec<(Vec<u8>, bool)>,
+        run: u16,
+        hasher: &mut FlowHasher,
+    ) {
         let (all, mut marked) = (packets.len(), 0);
         for (number, (mut packet, is_whole)) in packets.into_iter().enumerate() {
             let found = parse(LinkType::ETHERNET, &packet);
@@ -128,7 +151,6 @@ impl Flows {
             self.flows.push(flow);
         }
         self.note = Some(format!("template: {marked} of {all} packets have room for a mark"));
-        Ok(())
     }
 
     /// Returns the number of flows, at least 1.
@@ -244,12 +266,18 @@ impl Flows {
     }
 }
 
-/// Returns the packets of a file, and whether each is complete.
-fn read_template(path: &Path, options: &OpenOptions) -> Result<Vec<(Vec<u8>, bool)>, PortError> {
-    let refuse = |reason: String| PortError::NotACapture { path: path.to_owned(), reason };
+fn open_template(path: &Path, options: &OpenOptions) -> Result<Box<dyn Source>, PortError> {
     let escaped = path.to_string_lossy().replace('%', "%25").replace('?', "%3F");
-    let options = OpenOptions { files: options.files.clone(), ..OpenOptions::default() };
-    let mut port = file::open_source(&format!("file:{escaped}").parse()?, &options)?;
+    file::open_source(&format!("file:{escaped}").parse()?, options)
+}
+
+/// Returns the packets of a file, and whether each is complete.
+fn read_template(
+    path: &Path,
+    port: &mut dyn Source,
+    options: &OpenOptions,
+) -> Result<Vec<(Vec<u8>, bool)>, PortError> {
+    let refuse = |reason: String| PortError::NotACapture { path: path.to_owned(), reason };
     let (mut scratch, mut packets, mut bytes) = (Scratch::new(), Vec::new(), 0);
     loop {
         let lent = port.lend(&mut scratch, SCRATCH_PACKETS as u64)?;

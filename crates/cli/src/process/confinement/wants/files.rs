@@ -50,7 +50,12 @@ pub(in super::super) struct Early {
 
 /// Whether a source is made of files or pipes.
 pub(crate) fn is_of_files(source: &Address) -> bool {
-    source.is_file() || source.scheme() == "set"
+    source.is_file() || source.scheme() == "set" || template_of(source).is_some()
+}
+
+/// Returns the file whose packets a generator sends.
+fn template_of(source: &Address) -> Option<&str> {
+    source.parameter("template").filter(|_| source.scheme() == "gen")
 }
 
 /// Whether a port takes rights when it is opened, and no path.
@@ -80,6 +85,7 @@ fn published(verb: &Verb) -> Option<&PublishConfig> {
 impl Wants {
     /// Adds what a job with files as sources opens early.
     pub(super) fn open_early(&mut self, verb: &Verb) {
+        let generator;
         let sources: &[Address] = match verb {
             Verb::Count(args) => &args.common.sources,
             Verb::Capture(args) => &args.common.sources,
@@ -88,6 +94,10 @@ impl Wants {
             Verb::Balance(args) => &args.source.sources,
             Verb::Replay(args) => &args.files,
             Verb::Bounce(args) if !args.both => slice::from_ref(&args.from),
+            Verb::Generate(args) => {
+                generator = args.recipe.address(None, None).ok();
+                generator.as_slice()
+            }
             _ => return,
         };
         let is_possible = verb.job().is_some_and(may_take_class);
@@ -109,6 +119,7 @@ impl Wants {
                 balance_sinks(args).unwrap_or_default().iter().for_each(|sink| early.send(sink));
             }
             Verb::Bounce(args) => early.send(&args.to),
+            Verb::Generate(args) => early.send(&args.output),
             Verb::Replay(args) => {
                 args.output.iter().for_each(|sink| early.send(sink));
                 args.map.iter().for_each(|(_, sink)| early.send(sink));
@@ -126,7 +137,7 @@ impl Wants {
 
 impl Early {
     fn read(&mut self, source: &Address) {
-        let path = Path::new(source.target());
+        let path = Path::new(template_of(source).unwrap_or(source.target()));
         if source.scheme() == "set" {
             let mut paths = SetPlaces::of_address(source).paths;
             // A helper leaves no folder that it may read.
