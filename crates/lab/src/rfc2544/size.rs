@@ -72,12 +72,8 @@ impl Task {
     /// Creates it for tester threads on these cores; empty: any core.
     pub(super) fn new(job: &Job<'_>, [sender, receiver]: [Vec<CoreId>; 2]) -> Result<Self, String> {
         let Asked { plan, tell } = job.rfc2544.ok_or("it has no plan")?;
-        let threads = |cores, poll| Threads {
-            cores,
-            poll,
-            keeps_privileges: false,
-            ..Threads::default()
-        };
+        let threads =
+            |cores, poll| Threads { cores, poll, keeps_privileges: false, ..Threads::default() };
         let mac = plan.dst_mac.as_ref();
         let mac = mac.map_or(String::new(), |mac| format!("&dst-mac={mac}"));
         let ends = Ends {

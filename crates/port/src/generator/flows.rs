@@ -120,11 +120,8 @@ impl Flows {
             self.add_template(recipe, packets, run, hasher);
             Ok(())
         });
-        let failed = |error| PortError::Io {
-            action: "give up rights for",
-            path: path.to_owned(),
-            error,
-        };
+        let failed =
+            |error| PortError::Io { action: "give up rights for", path: path.to_owned(), error };
         read.map_err(failed)?
     }
 
