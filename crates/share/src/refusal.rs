@@ -117,8 +117,8 @@ pub enum Refusal {
     HasGiver,
     /// The remaining seats are reserved for other users.
     #[error(
-        "this user has {has} seats of a log, and may have {most} now; others are taken, or for other \
-         users, its owner and root: end a reader; burstline doctor logs lists them"
+        "this user has {has} seats of a log, and may have {most} now; others are taken, or for \
+         other users, its owner and root: end a reader; burstline doctor logs lists them"
     )]
     UsersSeats {
         /// The number of the user's seats.
