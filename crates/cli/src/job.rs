@@ -182,6 +182,16 @@ impl JobArgs {
         sinks.iter().map(|sink| self.open_sink_ahead(sink, options)).collect()
     }
 
+    /// Returns a sink that was opened ahead, or opens it.
+    pub(crate) fn open_sink_now(
+        &self,
+        ahead: Option<Box<dyn Sink>>,
+        address: &Address,
+        options: &OpenOptions,
+    ) -> Result<Box<dyn Sink>, PortError> {
+        ahead.map_or_else(|| self.open_sink(address, options), Ok)
+    }
+
     /// Opens a sink, and announces it if it sends to an interface.
     pub(crate) fn open_sink(
         &self,

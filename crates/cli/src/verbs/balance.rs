@@ -78,10 +78,7 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     };
     let progress = Progress::with_workers(sources.len(), workers).named(job::names(&sources));
     let mut view = View::new("balance", common, Stream::beside(&sinks));
-    let open = |number: usize| match ahead[number].take() {
-        Some(sink) => Ok(sink),
-        None => common.open_sink(&sinks[number], &ports),
-    };
+    let open = |number: usize| common.open_sink_now(ahead[number].take(), &sinks[number], &ports);
     let demands = common.demands_with(args.lossless);
     let run = common.run(&stop, &progress);
     job::run(&mut view, &run, &demands, common.keep_privileges, || {

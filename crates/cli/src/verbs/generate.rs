@@ -32,7 +32,7 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
     let mut view = View::new("generate", common, Stream::beside(slice::from_ref(&args.output)))
         .with_sink(&args.output);
     let mut generated = job::watch(&mut view, &run, common.keep_privileges, || {
-        let open = || ahead.map_or_else(|| common.open_sink(&args.output, &ports), Ok);
+        let open = || common.open_sink_now(ahead, &args.output, &ports);
         burstline_engine::generate(source, open, &threads, &run)
     })?;
     let report = std::mem::take(&mut generated.report);

@@ -58,10 +58,8 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let mut view = View::new("replay", common, Stream::beside(&sinks));
     let mut played = job::watch(&mut view, &run, common.keep_privileges, || {
         let of_ahead = sinks.iter().zip(ahead);
-        let open_one = |(sink, ahead): (_, Option<_>)| {
-            ahead.map_or_else(|| common.open_sink(sink, &ports), Ok)
-        };
-        let open = || of_ahead.map(open_one).collect();
+        let open =
+            || of_ahead.map(|(sink, ahead)| common.open_sink_now(ahead, sink, &ports)).collect();
         burstline_engine::replay(source, &routes, open, &threads, &run)
     })?;
     let report = std::mem::take(&mut played.report);

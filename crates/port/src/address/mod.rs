@@ -286,7 +286,7 @@ fn is_scheme(word: &str) -> bool {
 }
 
 /// Escapes as `%XX` the characters that end a target or a value, and the percent sign.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('%', "%25").replace('?', "%3F").replace('&', "%26")
 }
 

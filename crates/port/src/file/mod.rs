@@ -38,8 +38,9 @@ mod window;
 mod zstd;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use burstline_sys::privileges;
 use burstline_wire::files::EncodeError;
 
 use crate::{Address, AddressError, OpenOptions, OpenedSink, PortError, Sink, Source};
@@ -70,6 +71,16 @@ pub(crate) fn open_source(
     options: &OpenOptions,
 ) -> Result<Box<dyn Source>, PortError> {
     Ok(Box::new(source::FileSource::open(address, options)?))
+}
+
+/// Processes the file at `path` without rights, also if the caller has not given up its own.
+pub(crate) fn without_rights<T: Send>(
+    path: &Path,
+    work: impl FnOnce() -> Result<T, PortError> + Send,
+) -> Result<T, PortError> {
+    let path = path.to_owned();
+    let done = privileges::without_rights(work);
+    done.map_err(|error| PortError::Io { action: "give up rights for", path, error })?
 }
 
 /// Opens a file as a sink.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use burstline_log::{Meta, SCRATCH_PACKETS, Scratch, Writer};
-use burstline_sys::privileges;
 use burstline_wire::checksum;
 use burstline_wire::ethernet::FCS_BYTES;
 use burstline_wire::hash::FlowHasher;
@@ -15,6 +14,7 @@ use super::flow::{Flow, Moment, Numbered, Place};
 use super::headers::{Shape, complete, headers};
 use super::line::Line;
 use super::recipe::{Content, Pattern, Recipe};
+use crate::address::escape;
 use crate::{OpenOptions, PortError, PortState, Source, file};
 
 /// Properties shared by all packets of a call: time, in ns since 1970, and interface.
@@ -114,15 +114,12 @@ impl Flows {
         hasher: &mut FlowHasher,
     ) -> Result<(), PortError> {
         let options = OpenOptions { files: options.files.clone(), ..OpenOptions::default() };
-        let mut file = open_template(path, &options)?;
-        let read = privileges::without_rights(|| {
-            let packets = read_template(path, &mut *file, &options)?;
+        let mut template = open_template(path, &options)?;
+        file::without_rights(path, || {
+            let packets = read_template(path, &mut *template, &options)?;
             self.add_template(recipe, packets, run, hasher);
             Ok(())
-        });
-        let failed =
-            |error| PortError::Io { action: "give up rights for", path: path.to_owned(), error };
-        read.map_err(failed)?
+        })
     }
 
     fn add_template(
@@ -264,8 +261,8 @@ impl Flows {
 }
 
 fn open_template(path: &Path, options: &OpenOptions) -> Result<Box<dyn Source>, PortError> {
-    let escaped = path.to_string_lossy().replace('%', "%25").replace('?', "%3F");
-    file::open_source(&format!("file:{escaped}").parse()?, options)
+    let target = escape(&path.to_string_lossy());
+    file::open_source(&format!("file:{target}").parse()?, options)
 }
 
 /// Returns the packets of a file, and whether each is complete.

@@ -20,16 +20,16 @@ use std::fs::File;
 use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
 
-use burstline_sys::{clock, privileges};
+use burstline_sys::clock;
 use burstline_wire::files::{
     Damage, Decoder, FileKind, FormatError, Record, Section, SegmentAhead, Step, Trailer,
 };
 use burstline_wire::headers::LinkType;
 
 use super::super::input::{Input, Pulled};
-use super::super::shown_path;
 use super::super::window::Window;
 use super::super::zstd::WINDOW_BYTES;
+use super::super::{shown_path, without_rights};
 use crate::PortError;
 use crate::opened::{OpenedFiles, Use};
 pub(super) use growing::{Begin, Growth};
@@ -167,14 +167,13 @@ impl CaptureReader {
         Ok(reader)
     }
 
-    /// Processes the file without privileges, also if the caller has not dropped its own.
+    /// Processes the file without rights, also if the caller has not given up its own.
     pub(super) fn without_rights<T: Send>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, PortError> + Send,
     ) -> Result<T, PortError> {
         let path = self.path.clone();
-        let done = privileges::without_rights(|| work(self));
-        done.map_err(|error| PortError::Io { action: "give up rights for", path, error })?
+        without_rights(&path, || work(self))
     }
 
     /// Duplicates the descriptor of a regular file.
